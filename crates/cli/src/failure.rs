@@ -1,0 +1,144 @@
+//! What a person or a program is told when something cannot be done: a stable code, one line, a hint. Exit 125.
+
+use std::process::ExitCode;
+
+use pinfold_core::text::visible;
+use pinfold_engine::dirs::DirsError;
+use pinfold_engine::sources::SourceError;
+use pinfold_engine::trust::TrustError;
+use pinfold_policy::planner::PlanError;
+use pinfold_policy::problem::Problems;
+use serde_json::{Value, json};
+
+use crate::output;
+
+/// Pinfold refused or failed.
+pub(crate) const REFUSED: u8 = 125;
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    code: String,
+    message: String,
+    hint: Option<String>,
+    details: Value,
+    /// The full rendering, where there is more to show than one line.
+    shown: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
+        let (code, message) = (code.to_owned(), message.into());
+        Self(Box::new(Parts { code, message, hint: None, details: Value::Null, shown: None }))
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Tells it: as JSON on standard output if that was asked for, in words on standard error otherwise.
+    pub(crate) fn report(&self, as_json: bool) -> ExitCode {
+        if as_json {
+            let Parts { code, message, hint, details, .. } = &*self.0;
+            let error = json!({ "code": code, "message": message, "hint": hint, "details": details });
+            output::data(&format!("{:#}\n", json!({ "error": error })));
+        } else {
+            output::words(&format!("{self}\n"));
+        }
+        ExitCode::from(REFUSED)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(shown) = &self.0.shown {
+            return f.write_str(shown);
+        }
+        write!(f, "error[{}]: {}", self.0.code, visible(&self.0.message))?;
+        match &self.0.hint {
+            Some(hint) => write!(f, "\nhint: {}", visible(hint)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What clap has to say, with Pinfold's exit status.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    if error.use_stderr() {
+        let styled = output::colour_on_stderr();
+        output::words(&if styled { text.ansi().to_string() } else { text.to_string() });
+        let context = error.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string);
+        if error.kind() == clap::error::ErrorKind::UnknownArgument
+            && context.is_some_and(|arg| !arg.starts_with('-'))
+        {
+            output::words("hint: put `--` before the command: pinfold run -- ls -la\n");
+        }
+        return ExitCode::from(REFUSED);
+    }
+    output::data(&if output::colour_on_stdout() { text.ansi().to_string() } else { text.to_string() });
+    ExitCode::SUCCESS
+}
+
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        let list: Vec<Value> = problems
+            .iter()
+            .map(|problem| {
+                let place = problem.place();
+                json!({
+                    "code": problem.code.as_str(),
+                    "message": problem.message,
+                    "hint": problem.hint,
+                    "document": place.as_ref().map(|place| place.document.as_ref()),
+                    "line": place.as_ref().map(|place| place.line),
+                    "column": place.as_ref().map(|place| place.column),
+                })
+            })
+            .collect();
+        let first = problems.iter().next();
+        Self(Box::new(Parts {
+            code: first.map_or("PF-POLICY-001", |problem| problem.code.as_str()).to_owned(),
+            message: first.map_or_else(String::new, |problem| problem.message.clone()),
+            hint: first.and_then(|problem| problem.hint.clone()),
+            details: json!({ "problems": list }),
+            shown: Some(problems.to_string()),
+        }))
+    }
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Problems(problems) => problems.into(),
+            other => {
+                let mut failure = Self::new(other.code(), other.to_string());
+                failure.0.hint = other.hint();
+                failure
+            }
+        }
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::new(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<DirsError> for Failure {
+    fn from(error: DirsError) -> Self {
+        Self::new("PF-CLI-001", error.to_string()).hint("set HOME to your home directory")
+    }
+}
+
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
+        SourceError::from(error).into()
+    }
+}
