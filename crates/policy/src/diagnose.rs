@@ -66,7 +66,8 @@ impl Walk<'_> {
             return self.wrong_type(node, key, &words([kind(schema)]));
         }
         match &node.value {
-            Value::Map(entries) => self.map(entries, schema, key),
+            Value::Map(entries) => self.map(entries, schema, key, node.span),
+            Value::Null if kind(schema) == "object" => self.map(&[], schema, key, node.span),
             Value::List(items) => {
                 if let Some(schema) = schema.get("items") {
                     items.iter().for_each(|item| self.node(item, schema, key));
@@ -78,7 +79,7 @@ impl Walk<'_> {
         }
     }
 
-    fn map(&mut self, entries: &[Entry], schema: &'static Schema, section: &str) {
+    fn map(&mut self, entries: &[Entry], schema: &'static Schema, section: &str, span: Span) {
         let empty = serde_json::Map::new();
         let properties = schema.get("properties").and_then(Schema::as_object).unwrap_or(&empty);
         for entry in entries {
@@ -105,8 +106,7 @@ impl Walk<'_> {
         for required in schema.get("required").and_then(Schema::as_array).into_iter().flatten() {
             let Some(name) = required.as_str() else { continue };
             if !entries.iter().any(|entry| entry.key == name) {
-                let span =
-                    entries.first().map_or(Span { line: 1, column: 1, length: 1 }, |entry| entry.key_span);
+                let span = entries.first().map_or(span, |entry| entry.key_span);
                 self.say(Code::BadValue, format!("`{name}` is missing here"), span, None);
             }
         }
@@ -173,6 +173,7 @@ impl Walk<'_> {
             _ => None,
         };
         let message = match &node.value {
+            value if key.is_empty() => format!("a policy is {expected}, not {}", value.kind()),
             Value::Null => format!("`{key}` has no value"),
             value => format!("`{key}` takes {expected}, not {}", value.kind()),
         };
@@ -216,7 +217,10 @@ impl Walk<'_> {
         let bound = |name: &str| schema.get(name).and_then(Schema::as_f64);
         let (low, high) = (bound("minimum").unwrap_or(f64::MIN), bound("maximum").unwrap_or(f64::MAX));
         if value < low || value > high {
-            let message = format!("`{key}` takes a number from {low} to {high}");
+            let message = match low == high {
+                true => format!("`{key}` takes {low}"),
+                false => format!("`{key}` takes a number from {low} to {high}"),
+            };
             self.say(Code::BadValue, message, node.span, None);
         }
     }
@@ -268,6 +272,13 @@ fn places(root: &Schema, schema: &Schema, key: &str, path: &str) -> Vec<String> 
     let mut found = Vec::new();
     let pointer = schema.get("$ref").and_then(Schema::as_str).and_then(|r| r.strip_prefix('#'));
     let schema = pointer.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema);
+    for inner in schema
+        .get("items")
+        .into_iter()
+        .chain(schema.get("anyOf").and_then(Schema::as_array).into_iter().flatten())
+    {
+        found.extend(places(root, inner, key, path));
+    }
     let Some(properties) = schema.get("properties").and_then(Schema::as_object) else { return found };
     if properties.contains_key(key) {
         found.push(path.to_owned());
@@ -306,7 +317,7 @@ fn unit_slip<'k>(key: &str, mut valid: impl Iterator<Item = &'k str>) -> Option<
 fn number_slip(text: &str, key: &str) -> Option<String> {
     use pinfold_core::quantity::{Size, Span as Elapsed};
     let plain = match key {
-        _ if text.parse::<f64>().is_ok() => text.to_owned(),
+        _ if text.parse::<f64>().is_ok() => return Some(format!("write {text}, without quotes")),
         _ if key.ends_with("MB") => Size::parse(text).ok()?.as_mb_ceil().to_string(),
         _ if key.ends_with("Bytes") => Size::parse(text).ok()?.as_bytes().to_string(),
         _ if key.ends_with("Ms") => Elapsed::parse(text).ok()?.as_millis().to_string(),
@@ -315,3 +326,6 @@ fn number_slip(text: &str, key: &str) -> Option<String> {
     };
     Some(format!("write {plain}: a plain number, in the unit that the key names"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,7 @@ impl Base<'_> {
     /// The absolute path that `written` means.
     pub fn resolve(&self, written: &Path) -> Result<AbsPath, String> {
         let path = match (written.strip_prefix("~"), self.home) {
+            (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => return Ok(home.clone()),
             (Ok(rest), Some(home)) => AbsPath::join_from(home, rest),
             (Ok(_), None) => return Err("`~` means the home directory, and none is known".to_owned()),
             (Err(_), _) => AbsPath::join_from(self.directory, written),

@@ -325,14 +325,15 @@ impl Merge for Over<'_> {
             LayerKind::Options => Lists::Extend,
             _ => Lists::Replace,
         };
-        let value = R::merge(&current.value, new, lists);
+        let value = R::merge(&current.value, new.clone(), lists);
         let why = R::widens(&current.value, &value);
         if let Some(problem) = refusal(self.layer, key, key, why, current.origin(), self.locks) {
             return self.problems.push(problem);
         }
         let origin = self.layer.origin(key);
-        match R::ADDS && !current.origin().is_default() {
-            true => current.add(value, origin),
+        // Where more holds than this layer says, those above still have a part in it.
+        match (R::ADDS && !current.origin().is_default()) || value != new {
+            true => current.add(value, new, origin),
             false => current.replace(value, origin),
         }
     }
@@ -349,13 +350,14 @@ fn refusal(
 ) -> Option<Problem> {
     let why = why?;
     let lock = locks.iter().find(|lock| key == lock.key || key.starts_with(&format!("{}.", lock.key)));
+    let widens = if layer.kind == LayerKind::Options { "widen" } else { "widens" };
     let problem = match (lock, layer.trust) {
         (Some(lock), _) => {
-            let message = format!("the {} widens `{key}`, which the {} locks: {why}", layer.kind, lock.by);
+            let message = format!("the {} {widens} `{key}`, which the {} locks: {why}", layer.kind, lock.by);
             Problem::new(Code::Widens, message).hint("narrow it, remove it, or have the lock lifted")
         }
         (None, Trust::NarrowOnly) => {
-            let message = format!("the {} widens `{key}` beyond {stated_by}: {why}", layer.kind);
+            let message = format!("the {} {widens} `{key}` beyond {stated_by}: {why}", layer.kind);
             let name = file_name(&layer.source.name);
             Problem::new(Code::Widens, message).hint(format!(
                 "a policy found in the workspace may only narrow; if you wrote it: pinfold policy trust {name}"

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    self, Deserialize, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess,
-    Visitor,
+    self, Deserialize, DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    VariantAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -85,11 +85,13 @@ impl<'de> de::Deserializer<'de> for &'de Node {
         self.deserialize_map(visitor)
     }
 
-    /// A section whose every line is commented out is an empty section.
+    /// A section whose every line is commented out is an empty section. A list is never taken for a map: derived
+    /// readers would fill in the keys by their order.
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match &self.value {
             Value::Null => visitor.visit_map(Entries { entries: [].iter(), value: None }),
-            _ => self.deserialize_any(visitor),
+            Value::Map(_) => self.deserialize_any(visitor),
+            other => Err(ReadError::custom(format!("expected a map, found {}", other.kind())).at(self.span)),
         }
     }
 

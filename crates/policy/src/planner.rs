@@ -104,7 +104,10 @@ impl PlanError {
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
-            Self::TooMuch { .. } => "name a directory of the project instead: --workspace DIR".into(),
+            Self::TooMuch { what, .. } if what == "the workspace" => {
+                "name a directory of the project instead: --workspace DIR".into()
+            }
+            Self::TooMuch { .. } => "name what is needed of it, such as one directory below".into(),
             Self::OwnPlace { .. } => {
                 "remove it: /proc, /dev and the zones' own places are always there".into()
             }

@@ -79,6 +79,12 @@ impl Source {
         Self { name: name.into(), text: text.into() }
     }
 
+    /// A line, counted from 1. Lines end where YAML ends them: a lone carriage return counts.
+    pub(crate) fn line(&self, number: usize) -> Option<&str> {
+        let lines = self.text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+        lines.flat_map(|line| line.split('\r')).nth(number.checked_sub(1)?)
+    }
+
     /// The position of `span` in this document.
     pub fn place(&self, span: Span) -> Place {
         Place { document: self.name.clone(), line: span.line, column: span.column }
@@ -185,25 +191,35 @@ impl fmt::Display for Problems {
 
 /// Longest part of a source line that is shown.
 const SHOWN: usize = 160;
+/// Longest message: a key or value of the document may be in it.
+const LONGEST: usize = 600;
+
+/// `text`, escaped, and cut if it would fill the screen.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        None => visible(text).into_owned(),
+        Some((end, _)) => format!("{}…", visible(&text[..end])),
+    }
+}
 
 /// The message, the line it is about with the place underlined, and the hint. What comes from the document is
 /// escaped: a hostile policy must not be able to write to the terminal.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code.as_str(), visible(&self.message))?;
+        write!(f, "error[{}]: {}", self.code.as_str(), short(&self.message))?;
         let mut margin = String::new();
         if let (Some(source), Some(span)) = (&self.source, self.span) {
             let number = span.line.to_string();
             margin = " ".repeat(number.len());
             write!(f, "\n{margin}--> {}", source.place(span))?;
-            if let Some(line) = source.text.lines().nth(span.line - 1) {
+            if let Some(line) = source.line(span.line) {
                 let (shown, before, marked) = excerpt(line, span);
                 write!(f, "\n{margin} |\n{number} | {shown}")?;
                 write!(f, "\n{margin} | {}{}", " ".repeat(before), "^".repeat(marked))?;
             }
         }
         if let Some(hint) = &self.hint {
-            write!(f, "\n{margin} = hint: {}", visible(hint))?;
+            write!(f, "\n{margin} = hint: {}", short(hint))?;
         }
         Ok(())
     }
@@ -219,11 +235,13 @@ fn excerpt(line: &str, span: Span) -> (String, usize, usize) {
     };
     let before = take(skipped, start - skipped);
     let marked = take(start, span.length.min(SHOWN / 2));
-    let after = take(start + span.length.min(SHOWN / 2), SHOWN / 4);
+    let (shown, room) = (start + span.length.min(SHOWN / 2), SHOWN - SHOWN / 2);
+    let after = take(shown, room);
+    let tail = if line.chars().nth(shown + room).is_some() { "…" } else { "" };
     let lead = if skipped > 0 { "…" } else { "" };
     let width = |text: &str| text.chars().count();
     let (before_width, marked_width) = (width(lead) + width(&before), width(&marked).max(1));
-    (format!("{lead}{before}{marked}{after}"), before_width, marked_width)
+    (format!("{lead}{before}{marked}{after}{tail}"), before_width, marked_width)
 }
 
 /// The candidate nearest to `word`, if one is near enough to be meant.

@@ -17,10 +17,25 @@ pub fn schema() -> &'static Value {
         let mut schema =
             SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Document>().to_value();
         without_null(&mut schema);
+        bounded(&mut schema);
         schema["$id"] = SCHEMA_ID.into();
         schema
     });
     &SCHEMA
+}
+
+/// Says in numbers what a format such as `uint32` only names.
+fn bounded(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(bounded),
+        Value::Object(map) => {
+            if map.get("format").is_some_and(|format| format == "uint32") {
+                map.insert("maximum".to_owned(), u32::MAX.into());
+            }
+            map.values_mut().for_each(bounded);
+        }
+        _ => {}
+    }
 }
 
 /// The types say "may be missing" with `Option`, which a schema would read as "may be null". It may not: a key

@@ -93,8 +93,9 @@ pub(crate) fn parse(source: &Source) -> Result<Node, Problem> {
     }
     let options = options! {
         disallow_directives: true,
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
+        // A little more than is read here, so that the refusal is worded here.
+        flow_nesting_limit: MAX_DEPTH + 4,
+        block_nesting_limit: MAX_DEPTH + 4,
         emit_unresolved_aliases: true,
     };
     let events = Parser::new_from_str_with_options(text, options);
@@ -138,6 +139,10 @@ impl<'a, I: Iterator<Item = Result<Spanned<'a>, granit_parser::ScanError>>> Read
             Some(Err(error)) => {
                 let mark = error.marker();
                 let span = Span { line: mark.line().max(1), column: mark.col() + 1, length: 1 };
+                // The parser reads ahead, so its own bound may be met before the one below.
+                if error.info().contains("recursion limit") {
+                    return Err(too_much(self.source, span));
+                }
                 let problem = Problem::new(Code::Syntax, error.info()).at(self.source, span);
                 Err(match self.tab_indent(span) {
                     true => problem.hint("indent with spaces; YAML does not take tabs"),
@@ -148,7 +153,7 @@ impl<'a, I: Iterator<Item = Result<Spanned<'a>, granit_parser::ScanError>>> Read
     }
 
     fn tab_indent(&self, span: Span) -> bool {
-        let line = self.source.text.lines().nth(span.line - 1).unwrap_or_default();
+        let line = self.source.line(span.line).unwrap_or_default();
         line.trim_start_matches(' ').starts_with('\t')
     }
 
@@ -167,9 +172,7 @@ impl<'a, I: Iterator<Item = Result<Spanned<'a>, granit_parser::ScanError>>> Read
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Problem> {
         self.nodes += 1;
         if depth > MAX_DEPTH || self.nodes > MAX_NODES {
-            let problem =
-                Problem::new(Code::Unreadable, "the document is nested too deep or has too many values");
-            return Err(problem.at(self.source, span));
+            return Err(too_much(self.source, span));
         }
         let (anchor, tag) = match &event {
             Event::Scalar(_, _, anchor, tag)
@@ -237,6 +240,10 @@ impl<'a, I: Iterator<Item = Result<Spanned<'a>, granit_parser::ScanError>>> Read
         }
         Ok(entries)
     }
+}
+
+fn too_much(source: &Source, span: Span) -> Problem {
+    Problem::new(Code::Unreadable, "the document is nested too deep or has too many values").at(source, span)
 }
 
 /// Resolves an unquoted scalar by YAML 1.2's core schema. `yes`, `no`, `on` and `off` stay text, so that they are

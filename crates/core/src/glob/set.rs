@@ -92,7 +92,12 @@ impl Side {
         if self.places.is_empty() {
             return None;
         }
-        let found = self.set.matches_candidate(&Candidate::from_bytes(path.as_os_str().as_bytes()));
+        let candidate = Candidate::from_bytes(path.as_os_str().as_bytes());
+        // Most paths match nothing, and listing matches takes time for every pattern with a wildcard inside a name.
+        if !self.set.is_match_candidate(&candidate) {
+            return None;
+        }
+        let found = self.set.matches_candidate(&candidate);
         found.into_iter().filter_map(|at| self.places.get(at).copied()).min()
     }
 }

@@ -1,11 +1,16 @@
 //! The network of a plan: groups opened up, rules with the destination each of them opens.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use pinfold_core::origin::Origin;
 use pinfold_core::plan::{
     Allowed, Budget, Credential, CredentialPlacement, CredentialSource, HttpRule, Network,
 };
 use pinfold_core::request::Request;
 
 use super::{PlanError, files};
+use crate::Setting;
 use crate::document::{Amount, CredentialEntry, NetEntry, NetRule, Policy};
 
 pub(super) fn network(request: &Request, policy: &Policy) -> Result<Network, PlanError> {
@@ -13,9 +18,10 @@ pub(super) fn network(request: &Request, policy: &Policy) -> Result<Network, Pla
     if !net.enabled.value {
         return Ok(Network { enabled: false, allow: Vec::new(), block: Vec::new(), rules: Vec::new() });
     }
+    let (allowed_by, ruled_by) = (by_item(&net.allowlist), by_item(&net.rules));
     let mut allow = Vec::new();
     for entry in &net.allowlist.value {
-        let because = net.allowlist.origin();
+        let because = allowed_by.get(entry).copied().unwrap_or(net.allowlist.origin());
         match entry {
             NetEntry::Destination(destination) => {
                 allow.push(Allowed {
@@ -35,7 +41,7 @@ pub(super) fn network(request: &Request, policy: &Policy) -> Result<Network, Pla
     }
     let mut rules = Vec::new();
     for rule in &net.rules.value {
-        let because = net.rules.origin();
+        let because = ruled_by.get(rule).copied().unwrap_or(net.rules.origin());
         let destination = destination(rule)?;
         allow.push(Allowed { destination, group: None, because: because.clone() });
         rules.push(HttpRule {
@@ -51,6 +57,11 @@ pub(super) fn network(request: &Request, policy: &Policy) -> Result<Network, Pla
         });
     }
     Ok(Network { enabled: true, allow, block: net.blocklist.value.clone(), rules })
+}
+
+/// Who stated each item of a list: the lowest layer that did.
+fn by_item<T: Eq + Hash>(list: &Setting<Vec<T>>) -> HashMap<&T, &Origin> {
+    list.stated().flat_map(|(items, origin)| items.iter().map(move |item| (item, origin))).collect()
 }
 
 /// A rule opens its host on the port of HTTPS.
