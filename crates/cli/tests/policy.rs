@@ -88,6 +88,23 @@ fn trust_covers_what_a_policy_extends() {
 }
 
 #[test]
+fn a_found_policy_cannot_have_other_files_shown() {
+    let place = Place::new();
+    place.write("home/secret.yaml", "canary-in-a-secret: 1\n");
+    let secret = place.path("home/secret.yaml");
+    std::os::unix::fs::symlink(&secret, place.path("project/link.yaml")).unwrap();
+    for target in [secret.to_str().unwrap(), "../home/secret.yaml", "./link.yaml"] {
+        place.write("project/sandbox.policy.yaml", &format!("extends: {target}\n"));
+        let refused = place.run(&["explain", "--", "true"]);
+        assert_eq!(refused.status.code(), Some(125));
+        let said = stderr(&refused);
+        assert!(said.contains("PF-POLICY-010") && !said.contains("canary-in-a-secret"), "{said}");
+    }
+    let named = place.run(&["explain", "-p", secret.to_str().unwrap(), "--", "true"]);
+    assert!(stderr(&named).contains("canary-in-a-secret"), "a file that the user named is shown");
+}
+
+#[test]
 fn trust_does_not_travel_with_a_copy() {
     let place = Place::new();
     place.write("project/sandbox.policy.yaml", "proc: {maxMemoryMB: 4096}\n");

@@ -143,7 +143,16 @@ fn load(
     let directory = path.parent().unwrap_or_else(AbsPath::root);
     let base = Base { directory: &directory, home: Some(&dirs.home) };
     let source = Source::new(path.to_string(), text);
-    Ok(Layer::load(kind, trust, source, base, &|path| read(path).map_err(|error| error.to_string()))?)
+    // A stranger's policy must not be able to have other files read, and their lines shown in errors.
+    let allowed = |asked: &AbsPath| {
+        let real = std::fs::canonicalize(asked.as_path()).map_err(|error| error.to_string())?;
+        match trust == Trust::Full || real.starts_with(directory.as_path()) {
+            true => Ok(()),
+            false => Err(format!("a policy found in a workspace extends only files below {directory}")),
+        }
+    };
+    let read = |asked: &AbsPath| allowed(asked).and_then(|()| read(asked).map_err(|error| error.to_string()));
+    Ok(Layer::load(kind, trust, source, base, &read)?)
 }
 
 /// Reads a policy file: a regular file, not too large, in UTF-8.
