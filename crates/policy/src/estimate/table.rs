@@ -1,9 +1,6 @@
 //! What known programs need, as data: classes and their numbers, rows that put commands into classes, and the
 //! programs that only run another command. Matching is in `estimate.rs`.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use Class::*;
 
 /// Memory MB, CPU s, wall s, processes and threads, disk MB, descriptors of one process, output KiB.
@@ -317,28 +314,29 @@ pub(super) struct Known {
     pub(super) valued: &'static [&'static str],
 }
 
-static KNOWN: LazyLock<HashMap<&'static str, Known>> = LazyLock::new(|| {
-    let mut known: HashMap<_, Known> = HashMap::new();
-    for row in ROWS {
-        row.programs.split(' ').for_each(|program| known.entry(program).or_default().rows.push(row));
-    }
-    for wrapper in WRAPPERS {
-        let programs = wrapper.programs.split(' ');
-        programs.for_each(|program| known.entry(program).or_default().wrappers.push(wrapper));
-    }
-    for (programs, valued) in VALUED {
-        programs.split(' ').for_each(|program| known.entry(program).or_default().valued = valued);
-    }
-    known
-});
+/// All about `program`, if anything is. The tables are scanned: most runs ask once, and an index of them all would cost
+/// more than the scan.
+fn known(program: &str) -> Option<(&'static str, Known)> {
+    let mut name = None;
+    let mut names = |programs: &'static str| {
+        let found = programs.split(' ').find(|known| *known == program);
+        name = name.or(found);
+        found.is_some()
+    };
+    let rows = ROWS.iter().filter(|row| names(row.programs)).collect();
+    let wrappers = WRAPPERS.iter().filter(|wrapper| names(wrapper.programs)).collect();
+    let valued =
+        VALUED.iter().rev().find(|(programs, _)| names(programs)).map_or(&[][..], |(_, valued)| valued);
+    name.map(|name| (name, Known { rows, wrappers, valued }))
+}
 
 /// The entry for `/usr/bin/python3.11`, `clang++-14` or `jest@29`.
-pub(super) fn look_up(program: &str) -> Option<(&'static str, &'static Known)> {
+pub(super) fn look_up(program: &str) -> Option<(&'static str, Known)> {
     let name = program.rsplit('/').next().unwrap_or(program);
     let unversioned = || {
         let name = name.split('@').next().unwrap_or(name);
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        KNOWN.get_key_value(name).or_else(|| KNOWN.get_key_value(stem.strip_suffix('-').unwrap_or(stem)))
+        known(name).or_else(|| known(stem.strip_suffix('-').unwrap_or(stem)))
     };
-    KNOWN.get_key_value(name).or_else(unversioned).map(|(name, known)| (*name, known))
+    known(name).or_else(unversioned)
 }
