@@ -1,0 +1,126 @@
+//! What the namespace wall holds of a plan on this host, control by control. Nothing is started to find out.
+
+use pinfold_core::control::Control;
+use pinfold_core::coverage::Coverage;
+use pinfold_core::plan::Plan;
+
+use crate::probe::{Found, Probe};
+
+/// Answers every control of `plan`.
+pub fn cover(plan: &Plan, probe: &Probe) -> Coverage {
+    let mut coverage = Coverage::default();
+    for found in [&probe.user_namespaces, &probe.mount_api] {
+        if !found.is_there() {
+            for control in Control::ALL {
+                coverage.missing(*control, found.why_not());
+            }
+            return coverage;
+        }
+    }
+    files(&mut coverage, plan, probe);
+    network(&mut coverage, plan);
+    processes(&mut coverage);
+    privileges(&mut coverage, plan, probe);
+    limits(&mut coverage);
+    coverage
+}
+
+fn files(coverage: &mut Coverage, plan: &Plan, probe: &Probe) {
+    for control in [Control::FilesOutside, Control::FilesZones] {
+        match &probe.landlock {
+            Found::Yes(abi) => coverage.enforced(control, format!("mount namespace and Landlock ({abi})")),
+            missing @ Found::No { .. } => {
+                let detail = format!("mounts alone hold it: {}", missing.why_not());
+                coverage.partial(control, "mount namespace", detail);
+            }
+        }
+    }
+    coverage.enforced(Control::FilesDeny, "covered by mounts at start");
+    coverage.enforced(Control::FilesProtected, "read-only mounts and placeholders, compared at the end");
+    coverage.enforced(Control::FilesLayout, "mount namespace");
+    coverage.enforced(Control::FilesSelf, "mount namespace");
+    if plan.files.readonly_root {
+        coverage.enforced(Control::RootReadonly, "read-only root");
+    } else {
+        coverage.partial(
+            Control::RootReadonly,
+            "read-only root",
+            "/dev/shm, /tmp and /scratch are writable memory",
+        );
+    }
+    coverage.enforced(Control::EnvClean, "made by the supervisor");
+    coverage.enforced(Control::DescriptorsClean, "close_range");
+    coverage.enforced(Control::TerminalOwn, "own devpts, relayed");
+}
+
+fn network(coverage: &mut Coverage, plan: &Plan) {
+    coverage.enforced(Control::NetworkDirect, "network namespace with loopback alone");
+    for control in [Control::NetworkAllowlist, Control::NetworkCredentials] {
+        if plan.network.enabled {
+            coverage.missing(control, "this backend has no network door yet");
+        } else {
+            coverage.enforced(control, "no network at all");
+        }
+    }
+}
+
+fn processes(coverage: &mut Coverage) {
+    coverage.enforced(Control::ProcessesIsolated, "pid namespace");
+    coverage.enforced(Control::ProcessesEnd, "pid namespace, ended with its process 1");
+    coverage.enforced(Control::IpcIsolated, "ipc and network namespaces");
+}
+
+fn privileges(coverage: &mut Coverage, plan: &Plan, probe: &Probe) {
+    match &probe.seccomp {
+        Found::Yes(_) => {
+            coverage.enforced(Control::KernelSeccomp, "seccomp");
+            coverage.enforced(Control::KernelAbi, "seccomp");
+            coverage.enforced(Control::PrivilegesSetid, "seccomp and nosuid mounts");
+        }
+        missing @ Found::No { .. } => {
+            for control in [Control::KernelSeccomp, Control::KernelAbi] {
+                coverage.missing(control, missing.why_not());
+            }
+            coverage.partial(
+                Control::PrivilegesSetid,
+                "nosuid mounts",
+                "set-id files can be left on the host",
+            );
+        }
+    }
+    if plan.privileges.drop_capabilities {
+        coverage.enforced(Control::PrivilegesCapabilities, "capset, in a user namespace of its own");
+    } else {
+        coverage
+            .missing(Control::PrivilegesCapabilities, "the policy keeps capabilities of the user namespace");
+    }
+    if plan.privileges.no_new_privileges {
+        coverage.enforced(Control::PrivilegesNoNew, "no_new_privs and nosuid mounts");
+    } else {
+        coverage.missing(Control::PrivilegesNoNew, "the policy allows new privileges");
+    }
+    match &probe.non_root {
+        Found::Yes(which) => {
+            coverage.enforced(Control::PrivilegesNonRoot, format!("user namespace: {which}"));
+        }
+        missing @ Found::No { .. } => coverage.missing(Control::PrivilegesNonRoot, missing.why_not()),
+    }
+}
+
+fn limits(coverage: &mut Coverage) {
+    coverage.enforced(Control::LimitWall, "the supervisor's timer");
+    coverage.enforced(Control::LimitProcesses, "RLIMIT_NPROC of a user namespace of its own");
+    coverage.enforced(Control::LimitFds, "RLIMIT_NOFILE");
+    coverage.partial(Control::LimitCpu, "RLIMIT_CPU", "counted for each process, not for all together");
+    coverage.partial(
+        Control::LimitDisk,
+        "RLIMIT_FSIZE and sized tmpfs",
+        "bounded for each file, not for all together",
+    );
+    coverage.partial(
+        Control::LimitMemory,
+        "sampled by the supervisor",
+        "private memory, every 50 ms; shared memory and tmpfs are bounded by their own sizes",
+    );
+    coverage.enforced(Control::LimitOutput, "counted by the supervisor, unless it goes to a terminal");
+}

@@ -1,0 +1,177 @@
+//! The inner terminal. Its pair is opened inside, from the sandbox's own devpts, so that no terminal of the
+//! host is ever there; its outer end is handed to the supervisor, which relays bytes and size. Ctrl-C and job
+//! control are the work of the inner terminal, for which the outer one is made raw.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::PollFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+
+use crate::sys::descriptors::standard;
+use crate::sys::tty::Raw;
+
+/// Why there is no terminal.
+#[derive(Debug, thiserror::Error)]
+pub enum PtyError {
+    /// The pair cannot be opened inside.
+    #[error("cannot open a terminal inside")]
+    Open(#[source] io::Error),
+    /// The inner terminal cannot become the session's own.
+    #[error("cannot make the inner terminal the controlling one")]
+    Control(#[source] io::Error),
+    /// The caller's terminal cannot be made raw.
+    #[error("cannot set the caller's terminal up")]
+    Outer(#[source] io::Error),
+    /// Bytes cannot be passed on.
+    #[error("cannot relay between the terminals")]
+    Relay(#[source] io::Error),
+}
+
+/// Opens a pair: outer end, inner end.
+pub(crate) fn open() -> Result<(OwnedFd, OwnedFd), PtyError> {
+    let open = || -> Result<_, Errno> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let outer = openpt(flags)?;
+        unlockpt(&outer)?;
+        // By descriptor and not by name: the name could mean another instance of devpts (ioctl_tty(2)).
+        let inner = ioctl_tiocgptpeer(&outer, flags)?;
+        Ok((outer, inner))
+    };
+    open().map_err(|error| PtyError::Open(error.into()))
+}
+
+/// Makes the inner terminal the controlling one of this session.
+pub(crate) fn make_controlling(inner: &OwnedFd) -> Result<(), PtyError> {
+    rustix::process::ioctl_tiocsctty(inner).map_err(|error| PtyError::Control(error.into()))
+}
+
+/// How much is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// The relay between the caller's terminal and the inner one.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    outer: OwnedFd,
+    /// The caller's terminal as far as the command was given it.
+    input: bool,
+    output: i32,
+    /// Typed and not yet taken by the inner terminal.
+    typed: Vec<u8>,
+    /// Whether everything that the inner terminal will ever say has been said.
+    over: bool,
+    /// Dropped last of all, when nothing is written any more.
+    _raw: Option<Raw>,
+}
+
+impl Relay {
+    /// Starts relaying for the standard descriptors that are terminals.
+    pub(crate) fn new(outer: OwnedFd, terminals: [bool; 3]) -> Result<Self, PtyError> {
+        let failed = |error: Errno| PtyError::Outer(error.into());
+        let [input, stdout, stderr] = terminals;
+        let output = if stdout {
+            1
+        } else if stderr {
+            2
+        } else {
+            0
+        };
+        fcntl_setfl(&outer, fcntl_getfl(&outer).map_err(failed)? | OFlags::NONBLOCK).map_err(failed)?;
+        let caller = standard(output);
+        let mut settings = tcgetattr(caller).map_err(failed)?;
+        if !input {
+            // The caller's terminal keeps its own translation of line ends, and one is enough.
+            settings.output_modes.remove(OutputModes::OPOST);
+        }
+        tcsetattr(&outer, OptionalActions::Now, &settings).map_err(failed)?;
+        let raw = if input { Some(Raw::enter(0).map_err(PtyError::Outer)?) } else { None };
+        let relay = Self { outer, input, output, typed: Vec::new(), over: false, _raw: raw };
+        relay.resize()?;
+        Ok(relay)
+    }
+
+    /// Gives the inner terminal the size of the caller's; its foreground job gets SIGWINCH by that.
+    pub(crate) fn resize(&self) -> Result<(), PtyError> {
+        let size = tcgetwinsize(standard(self.output)).map_err(|error| PtyError::Outer(error.into()))?;
+        tcsetwinsize(&self.outer, size).map_err(|error| PtyError::Relay(error.into()))
+    }
+
+    /// The inner terminal and what to wait for on it.
+    pub(crate) fn inner(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let wanted = if self.typed.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        (!self.over).then(|| (self.outer.as_fd(), wanted))
+    }
+
+    /// The caller's terminal while typing is taken from it and passed on fast enough.
+    pub(crate) fn typing(&self) -> Option<BorrowedFd<'static>> {
+        (self.input && !self.over && self.typed.len() < CHUNK).then(|| standard(0))
+    }
+
+    /// Takes what was typed.
+    pub(crate) fn read_typed(&mut self) -> Result<(), PtyError> {
+        let mut chunk = [0; CHUNK];
+        match rustix::io::read(standard(0), &mut chunk) {
+            Ok(0) | Err(Errno::IO) => self.input = false,
+            Ok(length) => self.typed.extend_from_slice(&chunk[..length]),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(PtyError::Relay(error.into())),
+        }
+        self.write_typed()
+    }
+
+    /// Passes on what was typed, as far as the inner terminal takes it.
+    pub(crate) fn write_typed(&mut self) -> Result<(), PtyError> {
+        while !self.typed.is_empty() {
+            match rustix::io::write(&self.outer, &self.typed) {
+                Ok(length) => drop(self.typed.drain(..length)),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                // Nobody has the inner terminal open any more.
+                Err(Errno::IO) => self.typed.clear(),
+                Err(error) => return Err(PtyError::Relay(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows what the inner terminal says, one chunk of it. False when there is nothing more just now.
+    pub(crate) fn show(&mut self) -> Result<bool, PtyError> {
+        let mut chunk = [0; CHUNK];
+        let length = match rustix::io::read(&self.outer, &mut chunk) {
+            // EIO: the last inner descriptor was closed (pty(7)).
+            Ok(0) | Err(Errno::IO) => {
+                self.over = true;
+                return Ok(false);
+            }
+            Ok(length) => length,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::INTR) => return Ok(true),
+            Err(error) => return Err(PtyError::Relay(error.into())),
+        };
+        let mut rest = &chunk[..length];
+        while !rest.is_empty() {
+            match rustix::io::write(standard(self.output), rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => wait_writable(self.output)?,
+                // The caller's terminal is gone; SIGHUP tells the command.
+                Err(Errno::IO) => break,
+                Err(error) => return Err(PtyError::Relay(error.into())),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Waits until a caller's terminal that is set non-blocking takes more.
+fn wait_writable(number: i32) -> Result<(), PtyError> {
+    let fd = standard(number);
+    let mut wanted = [rustix::event::PollFd::new(&fd, PollFlags::OUT)];
+    match rustix::event::poll(&mut wanted, None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(PtyError::Relay(error.into())),
+    }
+}
