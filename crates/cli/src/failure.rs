@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use pinfold_core::text::visible;
 use pinfold_engine::dirs::DirsError;
+use pinfold_engine::record::RecordError;
+use pinfold_engine::run::JobError;
+use pinfold_engine::select::Refused;
 use pinfold_engine::sources::SourceError;
 use pinfold_engine::trust::TrustError;
 use pinfold_policy::planner::PlanError;
@@ -128,6 +131,47 @@ impl From<SourceError> for Failure {
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         Self::new(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(error: Refused) -> Self {
+        let mut failure = Self::new(error.code(), error.to_string()).hint(error.hint());
+        if let Refused::Uncovered { unmet, .. } = &error {
+            let others: Vec<String> =
+                unmet.iter().skip(1).map(|line| format!("{} ({})", line.control, line.detail)).collect();
+            if !others.is_empty() {
+                failure.0.message.push_str(&format!("; nor {}", others.join(", ")));
+            }
+            failure.0.details = json!({ "unmet": unmet });
+        }
+        failure
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        Self::new("PF-RECORD-001", format!("{error}: {why}"))
+            .hint("nothing runs without a record; make room for it")
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        let mut message = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(inner) = source {
+            message.push_str(&format!(": {inner}"));
+            source = inner.source();
+        }
+        Self::new("PF-RUN-001", message).hint("`pinfold doctor` says what this machine can do")
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::new("PF-CLI-011", format!("cannot write JSON: {error}"))
     }
 }
 

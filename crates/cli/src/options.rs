@@ -96,6 +96,7 @@ pub(crate) struct RunOptions {
 
 /// Everything that the options and the documents in force come to.
 pub(crate) struct Resolved {
+    pub(crate) dirs: Dirs,
     pub(crate) request: Request,
     pub(crate) layers: Vec<Layer>,
     pub(crate) settled: Settled,
@@ -103,6 +104,11 @@ pub(crate) struct Resolved {
 }
 
 impl RunOptions {
+    /// No options at all, in a workspace that nobody minds: for questions about the machine.
+    pub(crate) fn scratch() -> Result<Self, Failure> {
+        Ok(Self { workspace: Some(std::env::temp_dir()), ..Self::default() })
+    }
+
     /// Reads every document in force, puts the options on top, and looks around.
     pub(crate) fn resolve(&self, command: Vec<OsString>, terminal: bool) -> Result<Resolved, Failure> {
         let dirs = Dirs::of_caller()?;
@@ -122,7 +128,7 @@ impl RunOptions {
             LimitsArg::Policy => LimitsMode::Policy,
         };
         let request = surroundings::request(&dirs, workspace, here, command, terminal);
-        Ok(Resolved { request, layers, settled, mode })
+        Ok(Resolved { dirs, request, layers, settled, mode })
     }
 
     /// The workspace: the directory named, or the current one.

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_core::control::Requirement;
+use pinfold_core::coverage::{ReceiptLine, Status};
 use pinfold_core::plan::{BackendChoice, Limit, Plan, ZoneSource};
 use pinfold_core::text::{visible, visible_bytes};
+use pinfold_engine::select::{self, Chosen, Refused};
 use pinfold_policy::document::NetEntry;
 use pinfold_policy::layer::{Layer, Trust};
 use pinfold_policy::planner;
@@ -33,13 +35,17 @@ impl Explain {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let resolved = self.options.resolve(self.command, false)?;
         let plan = planner::plan(&resolved.request, &resolved.settled, resolved.mode)?;
-        let text = if self.json { as_json(&resolved, &plan) } else { as_text(&resolved, &plan) };
+        let chosen = select::choose(&plan);
+        let text = match self.json {
+            true => as_json(&resolved, &plan, &chosen),
+            false => as_text(&resolved, &plan, &chosen),
+        };
         output::data(&text);
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn as_json(resolved: &Resolved, plan: &Plan) -> String {
+fn as_json(resolved: &Resolved, plan: &Plan, chosen: &Result<Chosen, Refused>) -> String {
     let command: Vec<_> = resolved.request.command.iter().map(|word| word.to_string_lossy()).collect();
     let layers: Vec<_> = resolved
         .layers
@@ -50,10 +56,18 @@ fn as_json(resolved: &Resolved, plan: &Plan) -> String {
         })
         .collect();
     let profile = resolved.settled.profile.name();
-    format!("{:#}\n", json!({ "command": command, "profile": profile, "layers": layers, "plan": plan }))
+    let wall = match chosen {
+        Ok(chosen) => {
+            json!({ "backend": chosen.backend, "runs": chosen.unmet.is_empty(), "receipt": chosen.receipt })
+        }
+        Err(refused) => json!({ "runs": false, "code": refused.code(), "reason": refused.to_string() }),
+    };
+    let shown =
+        json!({ "command": command, "profile": profile, "layers": layers, "plan": plan, "wall": wall });
+    format!("{shown:#}\n")
 }
 
-fn as_text(resolved: &Resolved, plan: &Plan) -> String {
+fn as_text(resolved: &Resolved, plan: &Plan, chosen: &Result<Chosen, Refused>) -> String {
     let words: Vec<_> = resolved
         .request
         .command
@@ -61,7 +75,7 @@ fn as_text(resolved: &Resolved, plan: &Plan) -> String {
         .map(|word| visible_bytes(word.as_encoded_bytes()).into_owned())
         .collect();
     let mut text = format!("{}\n", bold(&words.join(" ")));
-    let parts: [(&str, Vec<Vec<String>>); 7] = [
+    let parts: [(&str, Vec<Vec<String>>); 8] = [
         ("policy", policy(resolved)),
         ("wall", wall(plan)),
         ("files", files(plan)),
@@ -69,6 +83,7 @@ fn as_text(resolved: &Resolved, plan: &Plan) -> String {
         ("limits", limits(plan)),
         ("environment", environment(plan)),
         ("controls", controls(plan)),
+        ("coverage", coverage(chosen)),
     ];
     for (title, rows) in parts {
         text.push_str(&format!("\n{}\n{}", bold(title), table(&rows)));
@@ -153,7 +168,13 @@ fn network(resolved: &Resolved, plan: &Plan) -> Vec<Vec<String>> {
     if !network.enabled {
         let because = plan.controls.iter().find(|asked| asked.control.name() == "network.direct");
         let because = because.map(|asked| asked.because.to_string()).unwrap_or_default();
-        return vec![row(["off", "nothing but loopback", &because])];
+        let mut rows = vec![row(["off", "nothing but loopback", &because])];
+        let listed = &resolved.settled.policy.net.allowlist;
+        if !listed.value.is_empty() {
+            let said = format!("{} destinations are listed; net.enabled is false", listed.value.len());
+            rows.push(row(["allowlist", &said, &listed.origin().to_string()]));
+        }
+        return rows;
     }
     let mut rows = Vec::new();
     for allowed in &network.allow {
@@ -212,5 +233,35 @@ fn controls(plan: &Plan) -> Vec<Vec<String>> {
     plan.controls
         .iter()
         .map(|asked| row([asked.control.name(), words(asked.requirement), &asked.because.to_string()]))
+        .collect()
+}
+
+fn coverage(chosen: &Result<Chosen, Refused>) -> Vec<Vec<String>> {
+    match chosen {
+        Ok(chosen) => {
+            let mut rows = vec![row(["backend", chosen.backend.name(), ""])];
+            rows.extend(receipt_rows(&chosen.receipt));
+            let refused = chosen.unmet.first();
+            rows.extend(refused.map(|line| row(["would be refused", line.control.name(), &line.detail])));
+            rows
+        }
+        Err(refused) => vec![row(["would be refused", refused.code(), &refused.to_string()])],
+    }
+}
+
+/// Which mechanism holds each promise, and what is left open.
+pub(super) fn receipt_rows(receipt: &[ReceiptLine]) -> Vec<Vec<String>> {
+    receipt
+        .iter()
+        .map(|line| {
+            let status = match line.status {
+                Status::Enforced => "enforced",
+                Status::Partial => "partial",
+                Status::Missing => "missing",
+            };
+            let by = [line.mechanism.as_str(), line.detail.as_str()];
+            let by: Vec<&str> = by.into_iter().filter(|part| !part.is_empty()).collect();
+            row([line.control.name(), status, &by.join(": ")])
+        })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! A directory for one test: a home, a configuration, a machine, a project; and the binary run in it.
 
-#![allow(dead_code, missing_docs, unreachable_pub)] // each test file uses its part of it
+#![allow(clippy::unwrap_used, dead_code, missing_docs, unreachable_pub)] // each test file uses its part of it
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

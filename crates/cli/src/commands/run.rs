@@ -1,0 +1,109 @@
+//! `pinfold run`: one command behind the wall that its policy asks for.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_core::outcome::{LimitKind, Outcome};
+use pinfold_core::plan::Plan;
+use pinfold_core::text::{visible, visible_bytes};
+use pinfold_engine::record::Record;
+use pinfold_engine::run::{Job, Output, Ran};
+use pinfold_engine::select;
+use pinfold_policy::planner;
+
+use super::explain::receipt_rows;
+use crate::failure::Failure;
+use crate::options::RunOptions;
+use crate::output;
+
+/// Run a command behind a wall
+///
+/// The current directory appears inside as /workspace. Nothing else of yours is there: no network, no keys, no other
+/// files, unless the policy says so.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pinfold run -- python3 -c 'print(\"hello from inside\")'
+  pinfold run --profile build -- make
+  pinfold run --memory 1G --timeout 5m --zone input=./data:ro -- ./crunch /input")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    options: RunOptions,
+    /// Print what came of it as JSON, the command's output included
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say afterwards which mechanism held each promise
+    #[arg(long, conflicts_with = "json")]
+    receipt: bool,
+    /// The command, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let terminal = !self.json && std::io::stdin().is_terminal();
+        let resolved = self.options.resolve(self.command, terminal)?;
+        let plan = planner::plan(&resolved.request, &resolved.settled, resolved.mode)?;
+        let chosen = select::choose(&plan)?.usable()?;
+        let mut record = Record::open(&resolved.dirs)?;
+        let command = &resolved.request.command;
+        let output = if self.json { Output::Capture } else { Output::Forward };
+        let job = Job { plan: &plan, chosen, command, output, dirs: &resolved.dirs };
+        let Ran { outcome, not_started } = pinfold_engine::run::run(job)?;
+        if self.json {
+            output::data(&format!("{}\n", serde_json::to_string(&outcome).map_err(Failure::from)?));
+        } else {
+            if let Some(why) = not_started {
+                let program = command.first().map(|word| visible_bytes(word.as_encoded_bytes()).into_owned());
+                output::words(&format!("pinfold: cannot run {}: {why}\n", program.unwrap_or_default()));
+            }
+            say_what_happened(&outcome, &plan);
+        }
+        if self.receipt {
+            output::words(&output::table(&receipt_rows(&outcome.receipt)));
+        }
+        record.append(command, &outcome)?;
+        Ok(ExitCode::from(outcome.exit_status()))
+    }
+}
+
+/// Which limit ended it, what was dropped, and what was moved out of the host's way.
+fn say_what_happened(outcome: &Outcome, plan: &Plan) {
+    let limits = &plan.limits;
+    if let Some(limit) = outcome.limit {
+        let (bound, because) = match limit {
+            LimitKind::Cpu => {
+                (format!("{} s of CPU time", limits.max_cpu_seconds.value), &limits.max_cpu_seconds.because)
+            }
+            LimitKind::Memory => {
+                (format!("{} MB of memory", limits.max_memory_mb.value), &limits.max_memory_mb.because)
+            }
+            LimitKind::Disk => {
+                (format!("{} MB of disk", limits.max_disk_mb.value), &limits.max_disk_mb.because)
+            }
+            LimitKind::Wall => (format!("{} ms", limits.timeout_ms.value), &limits.timeout_ms.because),
+            LimitKind::Processes => {
+                (format!("{} processes", limits.max_processes.value), &limits.max_processes.because)
+            }
+            LimitKind::Fds => (
+                format!("{} descriptors", limits.max_file_descriptors.value),
+                &limits.max_file_descriptors.because,
+            ),
+            LimitKind::Output => (
+                format!("{} bytes of output", limits.max_output_bytes.value),
+                &limits.max_output_bytes.because,
+            ),
+        };
+        output::words(&format!("pinfold: killed by limit `{}`: {bound} ({because})\n", limit.name()));
+    }
+    let dropped = outcome.stdout.dropped + outcome.stderr.dropped;
+    if dropped > 0 {
+        output::words(&format!("pinfold: {dropped} bytes of output were dropped\n"));
+    }
+    for violation in &outcome.violations {
+        output::words(&format!("pinfold: {}: {}\n", violation.control, visible(&violation.what)));
+    }
+}

@@ -1,0 +1,271 @@
+//! Drives one command behind the wall chosen for it: passes its output on within the limit, and tells what came of it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use pinfold_core::control::Control;
+use pinfold_core::id::SandboxId;
+use pinfold_core::outcome::{Certainty, LimitKind, Outcome, Said, Usage, Violation};
+use pinfold_core::plan::{OnOutputLimit, Plan};
+use pinfold_linux::backend::namespace::{self, Running, Turn, Until};
+use pinfold_linux::backend::{Launch, RunError, Stdio};
+use pinfold_linux::environment;
+use pinfold_linux::survey::EndReport;
+
+use crate::dirs::Dirs;
+use crate::output::OutputLimiter;
+use crate::select::Chosen;
+
+/// Where a command's output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Into the outcome.
+    Capture,
+    /// To the caller's own streams, as it comes. A terminal is replaced by one of the sandbox.
+    Forward,
+}
+
+/// One command, ready to run.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// What must hold.
+    pub plan: &'a Plan,
+    /// The wall that holds it.
+    pub chosen: Chosen,
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// Where its output goes.
+    pub output: Output,
+    /// Where state is kept.
+    pub dirs: &'a Dirs,
+}
+
+/// What came of a job, and why its program could not be started, if it could not.
+#[derive(Debug)]
+pub struct Ran {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// Why the program could not be started.
+    pub not_started: Option<io::Error>,
+}
+
+/// Why a job failed.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The wall failed.
+    #[error(transparent)]
+    Wall(#[from] RunError),
+    /// Output could not be passed on.
+    #[error("cannot pass output on")]
+    Output(#[source] io::Error),
+    /// There was no randomness for a name.
+    #[error("cannot name the sandbox")]
+    Name(#[source] io::Error),
+}
+
+/// Runs a job to its end. The caller must be single-threaded.
+pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
+    let id = name()?;
+    let environment = environment::resolve(&job.plan.environment, |name| std::env::var_os(name));
+    let stdio = match job.output {
+        Output::Capture => Stdio::Capture,
+        Output::Forward => Stdio::Relay,
+    };
+    let launch = Launch {
+        plan: job.plan,
+        command: job.command,
+        environment: &environment,
+        stdio,
+        state: &job.dirs.state,
+    };
+    let mut running = namespace::start(&launch)?;
+    let mut streams = Streams::new(&mut running, &job)?;
+    let mut over_limit = false;
+    loop {
+        let turn = running.turn(&streams.waits())?;
+        let Turn::Going { ready } = turn else { break };
+        if !streams.pass(&ready)? && !over_limit && job.plan.limits.on_output_limit == OnOutputLimit::Kill {
+            over_limit = true;
+            running.kill()?;
+        }
+    }
+    streams.drain()?;
+    let finished = running.finish()?;
+    let [stdout, stderr] = streams.said();
+    let output_bytes =
+        stdout.bytes.len() as u64 + stdout.dropped + stderr.bytes.len() as u64 + stderr.dropped;
+    let limit = match finished.limit {
+        None if over_limit => Some(LimitKind::Output),
+        limit => limit,
+    };
+    let usage = Usage {
+        wall_ms: u64::try_from(finished.usage.wall.as_millis()).unwrap_or(u64::MAX),
+        cpu_ms: u64::try_from(finished.usage.cpu.as_millis()).unwrap_or(u64::MAX),
+        peak_memory_bytes: finished.usage.peak_memory_bytes,
+        output_bytes,
+        ..Usage::default()
+    };
+    let outcome = Outcome {
+        id,
+        backend: job.chosen.backend,
+        exit: finished.exit,
+        stdout,
+        stderr,
+        timed_out: limit == Some(LimitKind::Wall),
+        limit,
+        usage,
+        violations: violations(&finished.end),
+        warnings: Vec::new(),
+        receipt: job.chosen.receipt,
+    };
+    Ok(Ran { outcome, not_started: finished.not_started })
+}
+
+fn name() -> Result<SandboxId, JobError> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| JobError::Name(error.into()))?;
+    Ok(SandboxId::from_random(bytes))
+}
+
+/// What was left behind tells what was attempted.
+fn violations(end: &EndReport) -> Vec<Violation> {
+    end.findings()
+        .map(|what| Violation { control: Control::FilesProtected, what, certainty: Certainty::Inferred })
+        .collect()
+}
+
+/// Standard output and error on their way.
+struct Streams([Stream; 2]);
+
+impl Streams {
+    fn new(running: &mut Running, job: &Job<'_>) -> Result<Self, JobError> {
+        let limit = job.plan.limits.max_output_bytes.value;
+        let (stdout, stderr) = running.take_output();
+        let to = |fd| (job.output == Output::Forward).then_some(fd);
+        Ok(Self([
+            Stream::new(stdout, to(rustix::stdio::stdout()), limit)?,
+            Stream::new(stderr, to(rustix::stdio::stderr()), limit)?,
+        ]))
+    }
+
+    /// What each stream waits for.
+    fn waits(&self) -> Vec<(BorrowedFd<'_>, Until)> {
+        self.0.iter().filter_map(Stream::waits).collect()
+    }
+
+    /// Moves what can be moved; false once a stream is beyond its limit.
+    fn pass(&mut self, ready: &[usize]) -> Result<bool, JobError> {
+        let waiting = self.0.iter_mut().filter(|stream| stream.waits().is_some());
+        for (at, stream) in waiting.enumerate() {
+            if ready.contains(&at) {
+                stream.step().map_err(JobError::Output)?;
+            }
+        }
+        Ok(self.0.iter().all(|stream| stream.within))
+    }
+
+    /// Moves what is left once everything inside is gone.
+    fn drain(&mut self) -> Result<(), JobError> {
+        for stream in &mut self.0 {
+            while stream.waits().is_some() {
+                stream.step().map_err(JobError::Output)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn said(self) -> [Said; 2] {
+        self.0.map(Stream::said)
+    }
+}
+
+/// One stream: from the sandbox into memory, or on to the caller.
+struct Stream {
+    from: Option<OwnedFd>,
+    to: Option<BorrowedFd<'static>>,
+    /// Read, and not yet passed on.
+    pending: Vec<u8>,
+    passed: usize,
+    kept: OutputLimiter,
+    limit: u64,
+    total: u64,
+    within: bool,
+}
+
+/// What a pipe takes without blocking once it is writable (pipe(7)).
+const PIECE: usize = 4096;
+
+impl Stream {
+    fn new(from: Option<OwnedFd>, to: Option<BorrowedFd<'static>>, limit: u64) -> Result<Self, JobError> {
+        if let Some(from) = &from {
+            rustix::io::ioctl_fionbio(from, true).map_err(|error| JobError::Output(error.into()))?;
+        }
+        let kept = OutputLimiter::new(limit);
+        Ok(Self { from, to, pending: Vec::new(), passed: 0, kept, limit, total: 0, within: true })
+    }
+
+    fn waits(&self) -> Option<(BorrowedFd<'_>, Until)> {
+        match (&self.from, self.to) {
+            (_, Some(to)) if self.passed < self.pending.len() => Some((to, Until::Writable)),
+            (Some(from), _) => Some((from.as_fd(), Until::Readable)),
+            (None, _) => None,
+        }
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        if self.passed < self.pending.len() { self.write() } else { self.read() }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let Some(from) = &self.from else { return Ok(()) };
+        let mut buffer = [0; 64 << 10];
+        let count = match rustix::io::read(from, &mut buffer) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if count == 0 {
+            self.from = None;
+            return Ok(());
+        }
+        let before = self.total;
+        self.total += count as u64;
+        self.within &= self.total <= self.limit;
+        match self.to {
+            None => {
+                self.kept.append(&buffer[..count]);
+            }
+            Some(_) => {
+                let room = usize::try_from(self.limit.saturating_sub(before)).unwrap_or(usize::MAX);
+                self.pending = buffer[..count.min(room)].to_vec();
+                self.passed = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let Some(to) = self.to else { return Ok(()) };
+        let end = self.pending.len().min(self.passed + PIECE);
+        match rustix::io::write(to, &self.pending[self.passed..end]) {
+            Ok(count) => self.passed += count,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::PIPE) => {
+                // Nobody reads any more. The command learns of it as it would without us: by SIGPIPE.
+                (self.from, self.passed) = (None, self.pending.len());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// What was kept; for a stream that was passed on, only how much was dropped.
+    fn said(self) -> Said {
+        match self.to {
+            None => self.kept.into_said(),
+            Some(_) => Said { bytes: Vec::new(), dropped: self.total.saturating_sub(self.limit) },
+        }
+    }
+}
