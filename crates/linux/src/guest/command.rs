@@ -144,13 +144,15 @@ impl Command {
         Ok(())
     }
 
-    /// A process that is not dumpable may not write its own score; exec makes it dumpable again in any case.
+    /// A process that is not dumpable may not write its own score. Being dumpable belongs to the memory, which is the
+    /// guest's until exec, so it is taken back at once.
     pub(crate) fn oom(&mut self) -> Result<(), StepError> {
         let raise = || -> io::Result<()> {
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
             let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
             let file = rustix::fs::open(c"/proc/self/oom_score_adj", flags, rustix::fs::Mode::empty())?;
             rustix::io::write(file, OOM_SCORE)?;
+            set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             Ok(())
         };
         raise().map_err(GuestError::Oom)?;
