@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::PollFlags;
+use rustix::event::{PollFlags, Timespec};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -59,6 +59,11 @@ pub(crate) struct Relay {
     /// The caller's terminal as far as the command was given it.
     input: bool,
     output: i32,
+    /// The caller's terminal opened once more, so that writing to it never blocks this process and nobody else's
+    /// descriptor is made non-blocking.
+    screen: OwnedFd,
+    /// Said and not yet taken by the caller's terminal.
+    unshown: Vec<u8>,
     /// Typed and not yet taken by the inner terminal.
     typed: Vec<u8>,
     /// Whether everything that the inner terminal will ever say has been said.
@@ -88,7 +93,12 @@ impl Relay {
         }
         tcsetattr(&outer, OptionalActions::Now, &settings).map_err(failed)?;
         let raw = if input { Some(Raw::enter(0).map_err(PtyError::Outer)?) } else { None };
-        let relay = Self { outer, input, output, typed: Vec::new(), over: false, _raw: raw };
+        let again = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let screen = rustix::fs::open(format!("/proc/self/fd/{output}"), again, rustix::fs::Mode::empty())
+            .or_else(|_| rustix::io::fcntl_dupfd_cloexec(caller, 3))
+            .map_err(failed)?;
+        let (typed, unshown) = (Vec::new(), Vec::new());
+        let relay = Self { outer, input, output, screen, unshown, typed, over: false, _raw: raw };
         relay.resize()?;
         Ok(relay)
     }
@@ -101,8 +111,15 @@ impl Relay {
 
     /// The inner terminal and what to wait for on it.
     pub(crate) fn inner(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let wanted = if self.typed.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-        (!self.over).then(|| (self.outer.as_fd(), wanted))
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, self.unshown.is_empty());
+        wanted.set(PollFlags::OUT, !self.typed.is_empty());
+        (!self.over && !wanted.is_empty()).then(|| (self.outer.as_fd(), wanted))
+    }
+
+    /// The caller's terminal while it is behind.
+    pub(crate) fn screen(&self) -> Option<BorrowedFd<'_>> {
+        (!self.unshown.is_empty()).then(|| self.screen.as_fd())
     }
 
     /// The caller's terminal while typing is taken from it and passed on fast enough.
@@ -137,8 +154,12 @@ impl Relay {
         Ok(())
     }
 
-    /// Shows what the inner terminal says, one chunk of it. False when there is nothing more just now.
+    /// Shows what the inner terminal says, one chunk of it. False when there is nothing more just now, or the caller's
+    /// terminal takes no more.
     pub(crate) fn show(&mut self) -> Result<bool, PtyError> {
+        if !self.unshown.is_empty() {
+            return self.write_shown();
+        }
         let mut chunk = [0; CHUNK];
         let length = match rustix::io::read(&self.outer, &mut chunk) {
             // EIO: the last inner descriptor was closed (pty(7)).
@@ -151,27 +172,39 @@ impl Relay {
             Err(Errno::INTR) => return Ok(true),
             Err(error) => return Err(PtyError::Relay(error.into())),
         };
-        let mut rest = &chunk[..length];
-        while !rest.is_empty() {
-            match rustix::io::write(standard(self.output), rest) {
-                Ok(written) => rest = &rest[written..],
+        self.unshown.extend_from_slice(&chunk[..length]);
+        self.write_shown()
+    }
+
+    /// Writes what is waiting to be shown; true when all of it was taken.
+    fn write_shown(&mut self) -> Result<bool, PtyError> {
+        while !self.unshown.is_empty() {
+            match rustix::io::write(&self.screen, &self.unshown) {
+                Ok(length) => drop(self.unshown.drain(..length)),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => wait_writable(self.output)?,
+                Err(Errno::AGAIN) => return Ok(false),
                 // The caller's terminal is gone; SIGHUP tells the command.
-                Err(Errno::IO) => break,
+                Err(Errno::IO) => self.unshown.clear(),
                 Err(error) => return Err(PtyError::Relay(error.into())),
             }
         }
         Ok(true)
     }
-}
 
-/// Waits until a caller's terminal that is set non-blocking takes more.
-fn wait_writable(number: i32) -> Result<(), PtyError> {
-    let fd = standard(number);
-    let mut wanted = [rustix::event::PollFd::new(&fd, PollFlags::OUT)];
-    match rustix::event::poll(&mut wanted, None) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(PtyError::Relay(error.into())),
+    /// Shows what is left at the end, and waits a moment for a terminal that is behind: not for one that nobody reads.
+    pub(crate) fn show_rest(&mut self) -> Result<(), PtyError> {
+        const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+        loop {
+            while self.show()? {}
+            if self.unshown.is_empty() {
+                return Ok(());
+            }
+            let mut wanted = [rustix::event::PollFd::new(&self.screen, PollFlags::OUT)];
+            match rustix::event::poll(&mut wanted, Some(&PATIENCE)) {
+                Ok(0) => return Ok(()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(PtyError::Relay(error.into())),
+            }
+        }
     }
 }

@@ -218,6 +218,7 @@ impl Running {
         let channel = (!self.silent).then(|| push(&mut fds, self.channel.as_fd(), PollFlags::IN));
         let inner = self.relay.as_ref().and_then(Relay::inner).map(|(fd, wanted)| push(&mut fds, fd, wanted));
         let typing = self.relay.as_ref().and_then(Relay::typing).map(|fd| push(&mut fds, fd, PollFlags::IN));
+        let screen = self.relay.as_ref().and_then(Relay::screen).map(|fd| push(&mut fds, fd, PollFlags::OUT));
         let mounts = self.watch.as_ref().map(|watch| push(&mut fds, watch.fd(), PollFlags::PRI));
         let first = fds.len();
         fds.extend(watched.iter().map(|(fd, until)| {
@@ -232,7 +233,7 @@ impl Running {
         let happened = |at: Option<usize>| at.map_or(PollFlags::empty(), |at| fds[at].revents());
         let (gone, signal) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
         let (report, inner, typing) = (happened(channel), happened(inner), happened(typing));
-        let mounts = happened(mounts);
+        let (mounts, screen) = (happened(mounts), happened(screen));
         let ready = (0..watched.len()).filter(|at| !fds[first + at].revents().is_empty()).collect::<Vec<_>>();
         drop(fds);
 
@@ -254,7 +255,7 @@ impl Running {
         if mounts.intersects(PollFlags::PRI | PollFlags::ERR) && !gone {
             self.check_covers()?;
         }
-        self.relay_some(inner, !typing.is_empty())?;
+        self.relay_some(inner | (screen & PollFlags::OUT), !typing.is_empty())?;
         if gone {
             self.bury()?;
         }
@@ -383,7 +384,7 @@ impl Running {
         if inner.contains(PollFlags::OUT) {
             relay.write_typed()?;
         }
-        if inner.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+        if inner.intersects(PollFlags::IN | PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) {
             relay.show()?;
         }
         Ok(())
@@ -399,7 +400,7 @@ impl Running {
             self.hear()?;
         }
         if let Some(relay) = &mut self.relay {
-            while relay.show()? {}
+            relay.show_rest()?;
         }
         Ok(())
     }
@@ -425,7 +426,7 @@ impl Running {
         self.bury()?;
         self.stop_watching()?;
         if let Some(relay) = &mut self.relay {
-            while relay.show()? {}
+            relay.show_rest()?;
         }
         // The caller's terminal is its own again before anything is said.
         self.relay = None;
