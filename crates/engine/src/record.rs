@@ -1,12 +1,15 @@
-//! The record that every run leaves: one line of JSON in the state directory, opened before anything starts.
+//! The record that every run leaves: lines of JSON in the state directory, the first before anything starts.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pinfold_core::id::SandboxId;
 use pinfold_core::outcome::Outcome;
-use serde_json::json;
+use pinfold_core::plan::BackendName;
+use serde_json::{Value, json};
 
 use crate::dirs::Dirs;
 
@@ -47,22 +50,40 @@ impl Record {
         }
     }
 
-    /// Appends what came of a run: one write of one line, so that runs at the same time do not mix. No fsync: this
-    /// record is for the person at the machine.
-    pub fn append(&mut self, command: &[std::ffi::OsString], outcome: &Outcome) -> Result<(), RecordError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    /// Says that a command is about to run: before it does, so that none runs unrecorded.
+    pub fn started(
+        &mut self,
+        id: SandboxId,
+        backend: BackendName,
+        command: &[OsString],
+    ) -> Result<(), RecordError> {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-        let line = json!({
-            "time_ms": u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        self.append(json!({ "event": "execution.started", "id": id, "backend": backend, "command": words }))
+    }
+
+    /// Says why a run failed.
+    pub fn failed(&mut self, id: SandboxId, why: &str) -> Result<(), RecordError> {
+        self.append(json!({ "event": "execution.failed", "id": id, "error": why }))
+    }
+
+    /// Says what came of a run.
+    pub fn completed(&mut self, outcome: &Outcome) -> Result<(), RecordError> {
+        self.append(json!({
+            "event": "execution.completed",
             "id": outcome.id,
-            "backend": outcome.backend,
-            "command": words,
             "exit": outcome.exit,
             "timed_out": outcome.timed_out,
             "limit": outcome.limit,
             "usage": outcome.usage,
             "violations": outcome.violations,
-        });
+        }))
+    }
+
+    /// One write of one line, so that runs at the same time do not mix. No fsync: this record is for the person at the
+    /// machine.
+    fn append(&mut self, mut line: Value) -> Result<(), RecordError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        line["time_ms"] = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).into();
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         written.map_err(|source| RecordError { what: "write", path: self.path.clone(), source })
     }

@@ -29,6 +29,8 @@ pub enum Output {
 /// One command, ready to run.
 #[derive(Debug)]
 pub struct Job<'a> {
+    /// The name of its sandbox.
+    pub id: SandboxId,
     /// What must hold.
     pub plan: &'a Plan,
     /// The wall that holds it.
@@ -48,6 +50,8 @@ pub struct Ran {
     pub outcome: Outcome,
     /// Why the program could not be started.
     pub not_started: Option<io::Error>,
+    /// Why output could not be passed on, if it could not; the command was ended for it.
+    pub output_lost: Option<io::Error>,
 }
 
 /// Why a job failed.
@@ -56,17 +60,13 @@ pub enum JobError {
     /// The wall failed.
     #[error(transparent)]
     Wall(#[from] RunError),
-    /// Output could not be passed on.
-    #[error("cannot pass output on")]
+    /// The pipes for output cannot be used.
+    #[error("cannot take output over")]
     Output(#[source] io::Error),
-    /// There was no randomness for a name.
-    #[error("cannot name the sandbox")]
-    Name(#[source] io::Error),
 }
 
 /// Runs a job to its end. The caller must be single-threaded.
 pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
-    let id = name()?;
     let environment = environment::resolve(&job.plan.environment, |name| std::env::var_os(name));
     let stdio = match job.output {
         Output::Capture => Stdio::Capture,
@@ -82,15 +82,28 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
     let mut running = namespace::start(&launch)?;
     let mut streams = Streams::new(&mut running, &job)?;
     let mut over_limit = false;
+    let mut output_lost = None;
     loop {
         let turn = running.turn(&streams.waits())?;
         let Turn::Going { ready } = turn else { break };
-        if !streams.pass(&ready)? && !over_limit && job.plan.limits.on_output_limit == OnOutputLimit::Kill {
-            over_limit = true;
-            running.kill()?;
+        match streams.pass(&ready) {
+            Ok(true) => {}
+            Ok(false) if over_limit || job.plan.limits.on_output_limit == OnOutputLimit::Truncate => {}
+            Ok(false) => {
+                over_limit = true;
+                running.kill()?;
+            }
+            // What was said is lost, and what the run left behind must still be looked at.
+            Err(error) => {
+                streams.close();
+                output_lost.get_or_insert(error);
+                running.kill()?;
+            }
         }
     }
-    streams.drain()?;
+    if let Err(error) = streams.drain() {
+        output_lost.get_or_insert(error);
+    }
     let finished = running.finish()?;
     let [stdout, stderr] = streams.said();
     let output_bytes =
@@ -107,7 +120,7 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
         ..Usage::default()
     };
     let outcome = Outcome {
-        id,
+        id: job.id,
         backend: job.chosen.backend,
         exit: finished.exit,
         stdout,
@@ -119,13 +132,13 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
         warnings: Vec::new(),
         receipt: job.chosen.receipt,
     };
-    Ok(Ran { outcome, not_started: finished.not_started })
+    Ok(Ran { outcome, not_started: finished.not_started, output_lost })
 }
 
-fn name() -> Result<SandboxId, JobError> {
+/// A new name for a sandbox.
+pub fn name() -> io::Result<SandboxId> {
     let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| JobError::Name(error.into()))?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(SandboxId::from_random(bytes))
 }
 
@@ -156,24 +169,34 @@ impl Streams {
     }
 
     /// Moves what can be moved; false once a stream is beyond its limit.
-    fn pass(&mut self, ready: &[usize]) -> Result<bool, JobError> {
+    fn pass(&mut self, ready: &[usize]) -> io::Result<bool> {
         let waiting = self.0.iter_mut().filter(|stream| stream.waits().is_some());
         for (at, stream) in waiting.enumerate() {
             if ready.contains(&at) {
-                stream.step().map_err(JobError::Output)?;
+                stream.step()?;
             }
         }
         Ok(self.0.iter().all(|stream| stream.within))
     }
 
-    /// Moves what is left once everything inside is gone.
-    fn drain(&mut self) -> Result<(), JobError> {
+    /// Moves what is left once everything inside is gone. What is not there by now is not waited for: a copy of the
+    /// other end may have been handed to somebody else.
+    fn drain(&mut self) -> io::Result<()> {
         for stream in &mut self.0 {
             while stream.waits().is_some() {
-                stream.step().map_err(JobError::Output)?;
+                if stream.step()? == Step::Nothing {
+                    stream.from = None;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Gives up on both: the command learns of it by SIGPIPE.
+    fn close(&mut self) {
+        for stream in &mut self.0 {
+            (stream.from, stream.passed) = (None, stream.pending.len());
+        }
     }
 
     fn said(self) -> [Said; 2] {
@@ -192,6 +215,15 @@ struct Stream {
     limit: u64,
     total: u64,
     within: bool,
+}
+
+/// Whether a stream moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It did, or it ended.
+    Moved,
+    /// There was nothing to read just now.
+    Nothing,
 }
 
 /// What a pipe takes without blocking once it is writable (pipe(7)).
@@ -214,21 +246,22 @@ impl Stream {
         }
     }
 
-    fn step(&mut self) -> io::Result<()> {
+    fn step(&mut self) -> io::Result<Step> {
         if self.passed < self.pending.len() { self.write() } else { self.read() }
     }
 
-    fn read(&mut self) -> io::Result<()> {
-        let Some(from) = &self.from else { return Ok(()) };
+    fn read(&mut self) -> io::Result<Step> {
+        let Some(from) = &self.from else { return Ok(Step::Moved) };
         let mut buffer = [0; 64 << 10];
         let count = match rustix::io::read(from, &mut buffer) {
             Ok(count) => count,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            Err(rustix::io::Errno::AGAIN) => return Ok(Step::Nothing),
+            Err(rustix::io::Errno::INTR) => return Ok(Step::Moved),
             Err(error) => return Err(error.into()),
         };
         if count == 0 {
             self.from = None;
-            return Ok(());
+            return Ok(Step::Moved);
         }
         let before = self.total;
         self.total += count as u64;
@@ -243,11 +276,11 @@ impl Stream {
                 self.passed = 0;
             }
         }
-        Ok(())
+        Ok(Step::Moved)
     }
 
-    fn write(&mut self) -> io::Result<()> {
-        let Some(to) = self.to else { return Ok(()) };
+    fn write(&mut self) -> io::Result<Step> {
+        let Some(to) = self.to else { return Ok(Step::Moved) };
         let end = self.pending.len().min(self.passed + PIECE);
         match rustix::io::write(to, &self.pending[self.passed..end]) {
             Ok(count) => self.passed += count,
@@ -258,7 +291,7 @@ impl Stream {
             }
             Err(error) => return Err(error.into()),
         }
-        Ok(())
+        Ok(Step::Moved)
     }
 
     /// What was kept; for a stream that was passed on, only how much was dropped.

@@ -165,6 +165,8 @@ fn read_optional(path: &AbsPath) -> Result<Option<String>, SourceError> {
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path.as_path());
     let file = match opened {
         Ok(file) => file,
+        // A sandbox that runs on this workspace keeps the name free with a socket that nobody can use.
+        Err(_) if is_placeholder(path) => return Ok(None),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(fail(path, error)),
     };
@@ -184,6 +186,12 @@ fn read_optional(path: &AbsPath) -> Result<Option<String>, SourceError> {
         fail(path, format!("it is not UTF-8: byte {} cannot be read", error.utf8_error().valid_up_to() + 1))
     })?;
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}
+
+fn is_placeholder(path: &AbsPath) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let found = std::fs::symlink_metadata(path.as_path());
+    found.is_ok_and(|found| found.file_type().is_socket() && found.mode() & 0o777 == 0)
 }
 
 /// The machine's policy speaks for root, so nobody else may be able to write it.

@@ -51,8 +51,19 @@ impl Run {
         let mut record = Record::open(&resolved.dirs)?;
         let command = &resolved.request.command;
         let output = if self.json { Output::Capture } else { Output::Forward };
-        let job = Job { plan: &plan, chosen, command, output, dirs: &resolved.dirs };
-        let Ran { outcome, not_started } = pinfold_engine::run::run(job)?;
+        let id = pinfold_engine::run::name()
+            .map_err(|error| Failure::new("PF-RUN-002", format!("cannot name the sandbox: {error}")))?;
+        record.started(id, chosen.backend, command)?;
+        let job = Job { id, plan: &plan, chosen, command, output, dirs: &resolved.dirs };
+        let Ran { outcome, not_started, output_lost } = match pinfold_engine::run::run(job) {
+            Ok(ran) => ran,
+            Err(error) => {
+                let failure = Failure::from(error);
+                record.failed(id, &failure.to_string())?;
+                return Err(failure);
+            }
+        };
+        record.completed(&outcome)?;
         if self.json {
             output::data(&format!("{}\n", serde_json::to_string(&outcome).map_err(Failure::from)?));
         } else {
@@ -65,7 +76,10 @@ impl Run {
         if self.receipt {
             output::words(&output::table(&receipt_rows(&outcome.receipt)));
         }
-        record.append(command, &outcome)?;
+        if let Some(error) = output_lost {
+            return Err(Failure::new("PF-RUN-003", format!("output was lost: {error}"))
+                .hint("the command was ended; make room where its output goes"));
+        }
         Ok(ExitCode::from(outcome.exit_status()))
     }
 }
