@@ -5,6 +5,7 @@
 //! command confines itself is in `command`; what is said to the supervisor in `protocol`.
 
 mod command;
+mod lost;
 mod protocol;
 
 use std::error::Error;
@@ -79,9 +80,6 @@ pub enum GuestError {
     #[error("cannot set no_new_privs")]
     NoNewPrivileges(#[source] io::Error),
 }
-
-/// How often a lost cover is tried to be put back: a few milliseconds' worth.
-const RESTORES: usize = 1000;
 
 /// Everything that the guest was given, and what it has made so far.
 pub(crate) struct Guest {
@@ -318,7 +316,7 @@ fn attend(
         if !order.is_empty() {
             match channel.next_order().map_err(GuestError::Channel)? {
                 Some(Order::Signal(signal)) => pass_on(main, signal)?,
-                Some(Order::Restore(cover)) => restore(channel, covers, cover)?,
+                Some(Order::Restore(cover)) => lost::restore(channel, covers, cover)?,
                 // The supervisor is gone: everything inside goes with the guest.
                 None => return Ok(None),
                 Some(Order::Go | Order::Mount(_) | Order::Covers(_) | Order::Covered) => {
@@ -347,32 +345,6 @@ fn reap(main: Pid) -> Result<Option<Ended>, GuestError> {
         let Some(status) = status else { return Ok(None) };
         let (cpu, peak_memory_bytes) = sys::wait::used_inside().map_err(GuestError::Signals)?;
         return Ok(Some(Ended { status, alone, cpu_us: cpu.as_micros() as u64, peak_memory_bytes }));
-    }
-}
-
-/// Puts a cover back that a rename on the host took away. The guest alone still may: it keeps its
-/// capabilities.
-fn restore(channel: &Channel, covers: &[(PathBuf, With)], number: u32) -> Result<(), GuestError> {
-    let Some((at, with)) = covers.get(number as usize) else { return Ok(()) };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root =
-        rustix::fs::open(c"/", flags, Mode::empty()).map_err(|error| GuestError::Mounts(error.into()))?;
-    let mut covered = mounts::cover(&root, at, *with);
-    // A rename takes the mount away first and then the name, so for a moment what is found cannot be mounted
-    // on.
-    for _ in 0..RESTORES {
-        if covered.is_ok() {
-            return Ok(());
-        }
-        rustix::thread::sched_yield();
-        covered = mounts::cover(&root, at, *with);
-    }
-    match covered {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            let report = Report::NotRestored { cover: number, message: reasons(&error) };
-            channel.report(report).map_err(GuestError::Channel)
-        }
     }
 }
 

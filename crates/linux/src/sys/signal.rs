@@ -60,3 +60,16 @@ pub(crate) fn restore_default(signal: i32) -> io::Result<()> {
     let old = unsafe { libc::signal(signal, libc::SIG_DFL) };
     if old == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
+
+/// Sends a signal to every process of this pid namespace but the first (kill(2)); there may be none.
+pub(crate) fn send_to_all(signal: i32) -> io::Result<()> {
+    // SAFETY: kill takes no pointer. The guest, which alone calls this, is process 1 of a namespace of its own, so
+    // nobody outside is meant.
+    match unsafe { libc::kill(-1, signal) } {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            error => Err(error),
+        },
+    }
+}
