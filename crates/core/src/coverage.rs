@@ -55,6 +55,17 @@ impl Coverage {
         self.record(control, Status::Enforced, mechanism.into(), String::new());
     }
 
+    /// Records that `mechanism` enforces `control`, and what `detail` adds: a limit of the promise itself, or
+    /// what the mechanism rests on.
+    pub fn enforced_but(
+        &mut self,
+        control: Control,
+        mechanism: impl Into<String>,
+        detail: impl Into<String>,
+    ) {
+        self.record(control, Status::Enforced, mechanism.into(), detail.into());
+    }
+
     /// Records that `mechanism` enforces `control` but for what `detail` says.
     pub fn partial(&mut self, control: Control, mechanism: impl Into<String>, detail: impl Into<String>) {
         self.record(control, Status::Partial, mechanism.into(), detail.into());

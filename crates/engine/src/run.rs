@@ -112,6 +112,14 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
         None if over_limit => Some(LimitKind::Output),
         limit => limit,
     };
+    let mut receipt = job.chosen.receipt;
+    for (control, what) in &finished.left {
+        for line in receipt.iter_mut().filter(|line| line.control == *control && !line.detail.contains(what))
+        {
+            line.detail =
+                if line.detail.is_empty() { what.clone() } else { format!("{}; {what}", line.detail) };
+        }
+    }
     let usage = Usage {
         wall_ms: u64::try_from(finished.usage.wall.as_millis()).unwrap_or(u64::MAX),
         cpu_ms: u64::try_from(finished.usage.cpu.as_millis()).unwrap_or(u64::MAX),
@@ -130,7 +138,7 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
         usage,
         violations: violations(&finished.end),
         warnings: Vec::new(),
-        receipt: job.chosen.receipt,
+        receipt,
     };
     Ok(Ran { outcome, not_started: finished.not_started, output_lost })
 }

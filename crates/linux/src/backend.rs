@@ -6,6 +6,7 @@ pub mod namespace;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use pinfold_core::control::Control;
 use pinfold_core::outcome::{Exit, LimitKind};
 use pinfold_core::path::AbsPath;
 use pinfold_core::plan::Plan;
@@ -64,6 +65,8 @@ pub struct Finished {
     pub landlock: String,
     /// What became of the protected names.
     pub end: EndReport,
+    /// What the covers of this run leave open, control by control.
+    pub left: Vec<(Control, String)>,
 }
 
 /// Why a command did not run to its end.

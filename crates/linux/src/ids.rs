@@ -10,10 +10,12 @@ use std::collections::hash_map::Entry;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use pinfold_core::plan::Plan;
 use pinfold_core::zone::Access;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat};
+use rustix::io::Errno;
 use rustix::process::{Gid, Pid, Signal, Uid, getegid, geteuid, pidfd_send_signal};
 use rustix::thread::{CapabilitySet, capabilities};
 
@@ -27,9 +29,20 @@ pub enum IdError {
     /// All ids set aside for sandboxes are taken.
     #[error("all {SLOTS} user ids set aside for sandboxes are in use")]
     NoneFree,
-    /// The socket that marks an id as taken failed.
-    #[error("cannot reserve a user id")]
-    Reserve(#[source] io::Error),
+    /// The lock that marks an id as taken cannot be had.
+    #[error("cannot reserve a user id with a lock in {path}")]
+    Reserve {
+        /// The directory of locks, or the lock.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others than root could take locks away, or hold them all.
+    #[error("cannot reserve a user id in {path}: it must be a directory of root's that only root can write")]
+    NotRoots {
+        /// The directory of locks, or one above it.
+        path: PathBuf,
+    },
     /// The caller's own id map cannot be read.
     #[error("cannot read /proc/self/uid_map")]
     OwnMap(#[source] io::Error),
@@ -85,6 +98,15 @@ const FIRST: u32 = 0x7000_0000;
 /// How many there are.
 const SLOTS: u32 = 0x1_0000;
 
+/// Where locks are kept: gone with a reboot, and the same for every supervisor of this host, whatever its
+/// network namespace.
+const RUN: &str = "/run";
+/// Below it, or below the caller's state where it cannot be written.
+const LOCKS: [&str; 2] = ["pinfold", "ids"];
+/// Supervisors begin to look at as many different ids, so that most find theirs at once, and as many empty
+/// files are all that is left behind unless more run together.
+const SPREAD: u32 = 256;
+
 /// The command's ids.
 #[derive(Debug)]
 pub(crate) struct Ids {
@@ -99,7 +121,7 @@ pub(crate) struct Ids {
 enum How {
     /// The caller's own ids.
     Caller,
-    /// Ids of nobody, for as long as the socket is open.
+    /// Ids of nobody, for as long as the lock is open.
     Reserved(#[allow(dead_code)] OwnedFd),
     /// The owner of a zone.
     Owner,
@@ -111,10 +133,37 @@ pub(crate) fn may_map() -> bool {
     geteuid().is_root() && capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
+/// Who the command will be on the host, and what is to be known about it, both in words. `maps` says whether
+/// owners can be mapped at all; whether a zone's file system can is seen only when it is mounted.
+pub(crate) fn outlook(plan: &Plan, maps: bool) -> (&'static str, &'static str) {
+    let mut zones = plan.files.zones.iter().filter_map(|zone| zone.host());
+    let writes = !plan.files.write.is_empty() || zones.any(|(_, access)| access == Access::ReadWrite);
+    expected(may_map(), writes, maps)
+}
+
+fn expected(may_map: bool, writes: bool, maps: bool) -> (&'static str, &'static str) {
+    match (writes, maps) {
+        _ if !may_map => ("the caller's own id", ""),
+        (false, _) => ("an id of nobody's, of this sandbox alone", ""),
+        (true, true) => (
+            "an id of nobody's, of this sandbox alone",
+            "where the file system of a writable zone cannot map owners, the id of the zone's owner instead",
+        ),
+        (true, false) => (
+            "the id of the writable zones' owner",
+            "owners cannot be mapped, so it is not of this sandbox alone; root as the owner is refused",
+        ),
+    }
+}
+
 impl Ids {
     /// Chooses ids. `owner` is who the command has to be because a zone cannot map owners; see
-    /// [`IdError::Owner`].
-    pub(crate) fn choose(inside: u32, owner: Option<(u32, u32)>) -> Result<Self, IdError> {
+    /// [`IdError::Owner`]. `state` is a directory for locks where `/run` cannot be written.
+    pub(crate) fn choose(
+        inside: u32,
+        owner: Option<(u32, u32)>,
+        state: Option<&Path>,
+    ) -> Result<Self, IdError> {
         if !may_map() {
             let host = (geteuid().as_raw(), getegid().as_raw());
             return Ok(Self { inside, host, how: How::Caller });
@@ -123,8 +172,8 @@ impl Ids {
             return Ok(Self { inside, host, how: How::Owner });
         }
         let (first, slots) = range()?;
-        let (id, socket) = reserve(first, slots)?;
-        Ok(Self { inside, host: (id, id), how: How::Reserved(socket) })
+        let (id, lock) = reserve(&Locks::open(Path::new(RUN), state)?, first, slots)?;
+        Ok(Self { inside, host: (id, id), how: How::Reserved(lock) })
     }
 
     /// Who makes the mounts of host paths: this process if it may map owners, else the new namespace.
@@ -193,7 +242,7 @@ impl Ids {
         if matches!(self.how, How::Caller) {
             return Ok(());
         }
-        let failed = |error: rustix::io::Errno| IdError::Become { id: self.inside, source: error.into() };
+        let failed = |error: Errno| IdError::Become { id: self.inside, source: error.into() };
         let (user, group) = (Uid::from_raw(self.inside), Gid::from_raw(self.inside));
         rustix::thread::set_thread_groups(&[]).map_err(failed)?;
         rustix::thread::set_thread_res_gid(group, group, group).map_err(failed)?;
@@ -221,23 +270,81 @@ fn range() -> Result<(u32, u32), IdError> {
     Ok((best.0 + best.1 - slots, slots))
 }
 
-/// Reserves an id for as long as the returned socket is open. The name of an abstract socket is a lock that
-/// leaves no file behind and is let go of by the kernel however the process ends (unix(7)).
-fn reserve(first: u32, slots: u32) -> Result<(u32, OwnedFd), IdError> {
-    if slots == 0 {
-        return Err(IdError::NoneFree);
+/// A directory of locks, which only root can write.
+#[derive(Debug)]
+struct Locks {
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+impl Locks {
+    /// Opens the one below `run`, or below `state` if `run` cannot be written, and makes it if it is not there.
+    /// Supervisors with different state directories do not see each other's locks, which is why `run` comes
+    /// first.
+    fn open(run: &Path, state: Option<&Path>) -> Result<Self, IdError> {
+        let unwritable = |error: &IdError| {
+            use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+            matches!(error, IdError::Reserve { source, .. }
+                if matches!(source.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem))
+        };
+        match (Self::below(run), state) {
+            (Err(error), Some(state)) if unwritable(&error) => Self::below(state),
+            (opened, _) => opened,
+        }
     }
-    let reserve = |error: rustix::io::Errno| IdError::Reserve(error.into());
-    let start = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
-    let socket =
-        socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(reserve)?;
-    for slot in (0..slots).map(|offset| (start.wrapping_add(offset)) % slots) {
-        let id = first + slot;
-        let name = format!("pinfold/uid/{id}");
-        match bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(reserve)?) {
-            Ok(()) => return Ok((id, socket)),
-            Err(rustix::io::Errno::ADDRINUSE) => {}
-            Err(error) => return Err(reserve(error)),
+
+    fn below(base: &Path) -> Result<Self, IdError> {
+        let mut path = base.to_owned();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut directory =
+            openat(CWD, base, flags, Mode::empty()).map_err(|error| reserve_failed(&path, error))?;
+        belongs_to_root(&directory, &path)?;
+        for name in LOCKS {
+            path.push(name);
+            // Mostly it is there. A link is no directory of root's, whoever made it.
+            let open = || openat(&directory, name, flags | OFlags::NOFOLLOW, Mode::empty());
+            let made = |error| match error {
+                Errno::NOENT => match mkdirat(&directory, name, Mode::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => open(),
+                    Err(error) => Err(error),
+                },
+                error => Err(error),
+            };
+            directory = open().or_else(made).map_err(|error| match error {
+                Errno::LOOP | Errno::NOTDIR => IdError::NotRoots { path: path.clone() },
+                error => reserve_failed(&path, error),
+            })?;
+            belongs_to_root(&directory, &path)?;
+        }
+        Ok(Self { path, directory })
+    }
+}
+
+fn reserve_failed(path: &Path, error: Errno) -> IdError {
+    IdError::Reserve { path: path.to_owned(), source: error.into() }
+}
+
+fn belongs_to_root(directory: &OwnedFd, path: &Path) -> Result<(), IdError> {
+    let status = fstat(directory).map_err(|error| reserve_failed(path, error))?;
+    if status.st_uid != 0 || status.st_mode & 0o022 != 0 {
+        return Err(IdError::NotRoots { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+/// Reserves an id for as long as the returned lock is open: the kernel lets go of it however the process ends
+/// (flock(2)). Its file stays: removed, it could be locked by one while another makes a new one.
+fn reserve(locks: &Locks, first: u32, slots: u32) -> Result<(u32, OwnedFd), IdError> {
+    let start = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % SPREAD;
+    for id in (0..slots).map(|offset| first + (start + offset) % slots) {
+        let name = id.to_string();
+        let failed = |error| reserve_failed(&locks.path.join(&name), error);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = openat(&locks.directory, &name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok((id, lock)),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(failed(error)),
         }
     }
     Err(IdError::NoneFree)
@@ -268,4 +375,71 @@ fn write(pid: Pid, file: &str, text: &str) -> Result<(), IdError> {
     let open = fs::OpenOptions::new().write(true).open(&path);
     open.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
         .map_err(|source| IdError::Map { path, source })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn an_owners_id_is_not_called_nobodys() {
+        assert!(expected(false, true, true).0.contains("caller's own"));
+        assert!(expected(true, false, false).0.contains("nobody's"));
+        assert!(expected(true, true, true).1.contains("the id of the zone's owner instead"));
+        let (who, detail) = expected(true, true, false);
+        assert!(
+            who.contains("owner") && !who.contains("alone") && detail.contains("not of this sandbox alone")
+        );
+    }
+
+    fn root_directory() -> Option<tempfile::TempDir> {
+        geteuid().is_root().then(|| tempfile::tempdir().unwrap())
+    }
+
+    #[test]
+    fn two_at_once_differ_and_an_ended_one_is_free_again() {
+        let Some(run) = root_directory() else { return };
+        let locks = || Locks::open(run.path(), None).unwrap();
+        let (one, held) = reserve(&locks(), FIRST, SLOTS).unwrap();
+        let (other, _held) = reserve(&locks(), FIRST, SLOTS).unwrap();
+        assert_ne!(one, other);
+        drop(held);
+        assert_eq!(reserve(&locks(), FIRST, SLOTS).unwrap().0, one);
+        let all: Vec<_> = (0..3).map(|_| reserve(&locks(), FIRST + SLOTS, 3).unwrap()).collect();
+        assert!(matches!(reserve(&locks(), FIRST + SLOTS, 3), Err(IdError::NoneFree)), "{all:?}");
+        assert_eq!(fs::metadata(run.path().join("pinfold/ids")).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        let refused = |prepare: &dyn Fn(&Path)| {
+            let Some(run) = root_directory() else { return };
+            fs::create_dir_all(run.path().join("pinfold/ids")).unwrap();
+            Locks::open(run.path(), None).unwrap();
+            prepare(run.path());
+            let opened = Locks::open(run.path(), Some(run.path()));
+            assert!(matches!(opened, Err(IdError::NotRoots { .. })), "{opened:?}");
+        };
+        refused(&|run| chown(run.join("pinfold"), Some(1234), None).unwrap());
+        refused(&|run| chown(run.join("pinfold/ids"), Some(1234), None).unwrap());
+        let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        refused(&|run| open(&run.join("pinfold/ids")));
+        refused(&|run| open(run));
+        refused(&|run| {
+            fs::rename(run.join("pinfold/ids"), run.join("moved")).unwrap();
+            symlink(run.join("moved"), run.join("pinfold/ids")).unwrap();
+        });
+    }
+
+    #[test]
+    fn where_run_cannot_be_written_the_callers_state_is_used() {
+        let Some(state) = root_directory() else { return };
+        let absent = state.path().join("absent");
+        let locks = Locks::open(&absent, Some(state.path())).unwrap();
+        assert_eq!(locks.path, state.path().join("pinfold/ids"));
+        assert!(matches!(Locks::open(&absent, None), Err(IdError::Reserve { path, .. }) if path == absent));
+    }
 }

@@ -122,7 +122,7 @@ fn handled(abi: u32) -> u64 {
 }
 
 /// What `abi` leaves open, in words; none when it holds everything.
-fn gaps(abi: u32, scoped: bool) -> Option<String> {
+pub(crate) fn gaps(abi: u32, scoped: bool) -> Option<String> {
     let mut gaps = Vec::new();
     if abi < 3 {
         gaps.push("files outside can be truncated (ABI 3 holds that)");

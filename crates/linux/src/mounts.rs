@@ -1,5 +1,5 @@
-//! The file system inside: what it consists of (`layout`), from which paths of the host (`source`, `system`),
-//! and how it is put together in the new mount namespace (`build`).
+//! The file system inside: what it consists of (`layout`), from which paths of the host (`lookup`, `source`,
+//! `system`), and how it is put together in the new mount namespace (`build`).
 //!
 //! The root is a small tmpfs that is read-only once it is built, whatever the plan says: what can be written
 //! are the writable zones, and, unless the plan asks for a read-only root, `/dev/shm` and a `/tmp` and
@@ -7,6 +7,7 @@
 
 mod build;
 mod layout;
+mod lookup;
 mod program;
 mod source;
 mod system;
@@ -30,6 +31,30 @@ pub enum MountError {
         path: AbsPath,
         /// Why.
         source: io::Error,
+    },
+    /// A path of the plan leads through a link that may be an earlier run's.
+    #[error(
+        "{path} leads through the link {}, which lies in {within}, where a sandbox can write: it may have been \
+         put there to show what it leads to; replace it by a directory, or name the place that is meant",
+        link.display()
+    )]
+    PlantedLink {
+        /// As the plan names it.
+        path: AbsPath,
+        /// The link.
+        link: PathBuf,
+        /// The writable path that the link lies in, as the plan names it.
+        within: AbsPath,
+    },
+    /// A path of the plan is a link to what is never shown.
+    #[error("{path} leads to {}, which is {why} and is not shown; name a directory below it", real.display())]
+    LeadsTo {
+        /// As the plan names it.
+        path: AbsPath,
+        /// Where it leads.
+        real: PathBuf,
+        /// What is there.
+        why: &'static str,
     },
     /// A socket, device or FIFO is asked for.
     #[error("{path} is neither a file nor a directory, and only those can be shown inside")]

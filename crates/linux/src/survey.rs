@@ -18,11 +18,13 @@ mod deny;
 mod digest;
 mod end;
 mod gitconfig;
+mod judge;
 mod links;
 mod placeholders;
 mod places;
 mod protected;
 mod quarantine;
+mod reach;
 mod repositories;
 mod scan;
 mod special;
@@ -35,6 +37,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pinfold_core::control::Control;
 use pinfold_core::glob::GlobError;
 use pinfold_core::path::AbsPath;
 use pinfold_core::plan::Files;
@@ -142,6 +145,17 @@ pub enum Left {
     HardLinks(PathBuf),
 }
 
+impl Left {
+    /// The controls whose receipt has to tell of it.
+    fn controls(&self) -> &'static [Control] {
+        match self {
+            Self::NotWalked(_) => &[Control::FilesProtected, Control::IpcIsolated],
+            Self::UnplacedSocket(_) | Self::SocketsUnknown => &[Control::IpcIsolated],
+            Self::HardLinks(_) => &[Control::FilesDeny],
+        }
+    }
+}
+
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -239,6 +253,9 @@ pub struct Survey {
     pub walked: Option<Walked>,
     /// What start-up could not rule out.
     pub left: Vec<Left>,
+    /// What was found of runs that did not come to their end, by a look before anything was trusted. It is in the report
+    /// of the end too.
+    pub recovered: EndReport,
     end: end::Pending,
 }
 
@@ -250,10 +267,20 @@ impl Survey {
         self.end.lost.extend(lost.map(|cover| (cover.zone, cover.path.clone())));
     }
 
+    /// What is left open, in words, for the receipt of each control.
+    pub fn left_open(&self) -> Vec<(Control, String)> {
+        let told = |left: &Left| {
+            left.controls().iter().map(|control| (*control, left.to_string())).collect::<Vec<_>>()
+        };
+        self.left.iter().flat_map(told).collect()
+    }
+
     /// Looks again, on the host, after everything inside is gone: compares the protected names, takes out of the way
     /// what the host would execute, and removes placeholders that nobody else needs.
+    ///
+    /// What cannot be looked at or tidied is told in the report, and does not keep the rest from being done.
     pub fn finish(self) -> Result<EndReport, SurveyError> {
-        end::finish(self.end)
+        Ok(self.recovered.and(end::finish(self.end)?))
     }
 }
 
@@ -267,7 +294,15 @@ pub fn take(files: &Files, zones: &[Zone], state: &StateDir) -> Result<Survey, S
     let mut left = Vec::new();
     let mut walked: Option<Walked> = None;
 
-    deny::own(&files.own, &places, &mut covers)?;
+    let is_workspace = |place: &Place<'_>| {
+        let same = |zone: &pinfold_core::plan::Zone| {
+            zone.host().is_some_and(|(host, _)| host.as_path() == place.host)
+        };
+        files.zones.iter().any(|zone| zone.name == "workspace" && same(zone))
+    };
+    let recovered = recover(files, &places, state, is_workspace)?;
+    let mut wanted = Vec::new();
+    deny::own(&files.own, &places, &mut covers, &mut wanted)?;
     let deny = deny::Deny::new(&files.deny)?;
     let mut near = Vec::with_capacity(places.len());
     for place in &places {
@@ -277,22 +312,15 @@ pub fn take(files: &Files, zones: &[Zone], state: &StateDir) -> Result<Survey, S
             let sum = walked.get_or_insert(Walked { entries: 0, elapsed: Duration::ZERO });
             sum.entries += seen.tally.entries;
             sum.elapsed += seen.tally.elapsed;
-        } else if seen.tally.bounded {
+        } else if !seen.whole {
             left.push(Left::NotWalked(place.host.to_owned()));
         }
         near.push(seen);
     }
-    let mut wanted = Vec::new();
     deny.apply(&places, &near, files, &mut covers, &mut wanted, &mut left)?;
     special::apply(&places, &near, &mut covers, &mut left)?;
 
     let mut protector = protected::Protector::new(&files.protect, &places, &mut covers, moment, wanted);
-    let is_workspace = |place: &Place<'_>| {
-        let same = |zone: &pinfold_core::plan::Zone| {
-            zone.host().is_some_and(|(host, _)| host.as_path() == place.host)
-        };
-        files.zones.iter().any(|zone| zone.name == "workspace" && same(zone))
-    };
     let mut records = Vec::new();
     for place in one_by_one(&places) {
         let record = state.record(place)?;
@@ -302,12 +330,38 @@ pub fn take(files: &Files, zones: &[Zone], state: &StateDir) -> Result<Survey, S
     for (place, record) in records {
         protector.hold(state, place, record)?;
     }
-    let protected::Found { kept, known, holders } = protector.finish();
+    let found = protector.finish();
     covers.mirror(&places)?;
     let covers = covers.finish();
     check_count(covers.len())?;
-    let moment = moment.no_later_than(&holders);
-    Ok(Survey { covers, walked, left, end: end::Pending::new(zones, state, moment, kept, known, holders)? })
+    let moment = moment.no_later_than(&found.holders);
+    let end = end::Pending::new(zones, state, moment, &files.protect.names, found)?;
+    Ok(Survey { covers, walked, left, recovered, end })
+}
+
+/// Looks at what runs left that were killed or whose end could not be looked at, before any of it is taken for known.
+fn recover(
+    files: &Files,
+    places: &[Place<'_>],
+    state: &StateDir,
+    is_workspace: impl Fn(&Place<'_>) -> bool,
+) -> Result<EndReport, SurveyError> {
+    let mut report = EndReport::default();
+    for place in one_by_one(places) {
+        let mut record = state.record(place)?;
+        let marks: Vec<_> = record.marks().cloned().collect();
+        // While another run uses the zone, a mark may be that run's, which will look itself.
+        if marks.is_empty() || !state.is_unused(&record)? {
+            continue;
+        }
+        let roots = is_workspace(place).then(|| (place.index, PathBuf::new())).into_iter().collect();
+        let (found, seen) = end::recover(places, place, state, &marks, roots, &files.protect.names)?;
+        if seen.failures.is_empty() {
+            record.settle(found)?;
+        }
+        report = report.and(seen);
+    }
+    Ok(report)
 }
 
 /// The writable directories, each once, in an order that is the same for everyone: their records are locked in it,

@@ -2,6 +2,8 @@
 //! is run there. Each attack is also run without the covers, and must succeed then.
 #![allow(clippy::unwrap_used)]
 
+#[path = "survey/bypass.rs"]
+mod bypass;
 #[path = "survey/deny.rs"]
 mod deny;
 #[path = "survey/end.rs"]

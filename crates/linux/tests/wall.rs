@@ -14,8 +14,12 @@ mod ending;
 mod files;
 #[path = "wall/ids.rs"]
 mod ids;
+#[path = "wall/links.rs"]
+mod links;
 #[path = "wall/processes.rs"]
 mod processes;
+#[path = "wall/slots.rs"]
+mod slots;
 #[path = "wall/start.rs"]
 mod start;
 #[path = "wall/terminal.rs"]

@@ -100,7 +100,11 @@ impl Start<'_> {
     }
 
     pub(crate) fn ids(&mut self) -> Result<(), StepError> {
-        self.ids = Some(Ids::choose(self.launch.plan.privileges.user_id, self.owner)?);
+        self.ids = Some(Ids::choose(
+            self.launch.plan.privileges.user_id,
+            self.owner,
+            Some(self.launch.state.as_path()),
+        )?);
         Ok(())
     }
 

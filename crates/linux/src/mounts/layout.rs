@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::program::{Part, parts};
 use super::source::{Kind, Source};
-use super::{MountError, system};
+use super::{MountError, lookup, system};
 
 /// Something of the root's own tmpfs. Paths here and below are relative to the new root.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,6 +77,7 @@ const UNDECLARED_MB: u64 = 64;
 impl Layout {
     /// The layout of `plan` for a command line that begins with `program`.
     pub(crate) fn new(plan: &Plan, program: &OsStr, path: &OsStr) -> Result<Self, MountError> {
+        let sources = lookup::look_up(&plan.files)?;
         let mut layout = Self { shared_memory: !plan.files.readonly_root, ..Self::default() };
         layout.own_entries();
         layout.generated(plan);
@@ -84,7 +85,7 @@ impl Layout {
             Reads::Minimal => {
                 layout.shown(system::LIBRARIES)?;
                 layout.etc(system::ETC_MINIMAL)?;
-                layout.program(program, path);
+                layout.program(program, path, &sources)?;
             }
             Reads::System | Reads::Toolchains => {
                 layout.shown(system::SYSTEM)?;
@@ -95,7 +96,7 @@ impl Layout {
         if crate::probe::without("mounts") {
             layout.whole_host()?;
         }
-        layout.zones(plan)?;
+        layout.zones(plan, sources)?;
         layout.settle()?;
         Ok(layout)
     }
@@ -206,10 +207,10 @@ impl Layout {
     }
 
     /// What a minimal root needs for its one program to start.
-    fn program(&mut self, program: &OsStr, path: &OsStr) {
-        for part in parts(program, path) {
+    fn program(&mut self, program: &OsStr, path: &OsStr, sources: &[Source]) -> Result<(), MountError> {
+        for part in parts(program, path, sources)? {
             let (Part::Link(at, _) | Part::File(at)) = &part;
-            let at = at.strip_prefix("/").unwrap_or(at).to_owned();
+            let at = self.past_links(at.strip_prefix("/").unwrap_or(at));
             if self.system.iter().any(|shown| at.starts_with(shown)) || !self.made.insert(at.clone()) {
                 continue;
             }
@@ -222,24 +223,27 @@ impl Layout {
                 }
             }
         }
+        Ok(())
     }
 
     /// Zones and shown paths of the plan, and memory where a program expects some and the plan is silent.
-    fn zones(&mut self, plan: &Plan) -> Result<(), MountError> {
+    fn zones(&mut self, plan: &Plan, sources: Vec<Source>) -> Result<(), MountError> {
+        let mut sources = sources.into_iter();
         for zone in &plan.files.zones {
             let what = match &zone.source {
-                ZoneSource::Host { path, access } => What::Host(Source::look_up(path, *access)?),
+                ZoneSource::Host { path, .. } => {
+                    // `lookup` goes through the zones in the same order.
+                    let absent = || MountError::LookUp { path: path.clone(), source: Errno::NOENT.into() };
+                    What::Host(sources.next().ok_or_else(absent)?)
+                }
                 ZoneSource::Tmpfs { size_mb } => What::Memory(*size_mb),
             };
             self.place(format!("zone {}", zone.name), &zone.inside, what)?;
         }
-        for (paths, access) in [(&plan.files.write, Access::ReadWrite), (&plan.files.read, Access::ReadOnly)]
-        {
-            for path in paths {
-                let source = Source::look_up(path, access)?;
-                if !self.shows_already(&source) {
-                    self.place(path.to_string(), path, What::Host(source))?;
-                }
+        for source in sources {
+            if !self.shows_already(&source) {
+                let path = source.asked.clone();
+                self.place(path.to_string(), &path, What::Host(source))?;
             }
         }
         for undeclared in ["tmp", "scratch"] {
@@ -372,7 +376,7 @@ impl Layout {
                 });
                 let path =
                     AbsPath::new(entry.path()).map_err(|error| failed(std::io::Error::other(error)))?;
-                let source = Source::look_up(&path, Access::ReadWrite)?;
+                let source = lookup::look_up_unchecked(&path, Access::ReadWrite)?;
                 self.place(format!("/{}", at.display()), &path, What::Host(source))?;
                 if let Some(place) = self.places.last_mut() {
                     place.unasked = true;

@@ -1,12 +1,20 @@
 //! For a plan that reads as little as possible: which files the program asked for consists of. Links on the
 //! way to it and the interpreter its first line names; its libraries are shown anyway.
+//!
+//! What lies in a path that the plan shows is not among them: it is there already, at the place that the plan
+//! gives it, and where a sandbox can write, a link or a first line may be an earlier run's, to be shown what
+//! it names.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use super::MountError;
+use super::source::Source;
+use crate::probe::without;
 
 /// One path that has to exist inside for the program to start.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,11 +30,14 @@ const STEPS: usize = 40;
 
 /// The parts of `program` as it would be found along `path`. Empty when there is no such program: exec then
 /// says so, as it does everywhere.
-pub(super) fn parts(program: &OsStr, path: &OsStr) -> Vec<Part> {
+pub(super) fn parts(program: &OsStr, path: &OsStr, shown: &[Source]) -> Result<Vec<Part>, MountError> {
     let mut parts = Vec::new();
     let mut wanted: Vec<PathBuf> = find(program, path).into_iter().collect();
     for _ in 0..STEPS {
         let Some(next) = wanted.pop() else { break };
+        if lies_in(&next, shown)? {
+            continue;
+        }
         if let Ok(target) = fs::read_link(&next) {
             let full = next.parent().unwrap_or(Path::new("/")).join(&target);
             parts.push(Part::Link(next, target));
@@ -36,7 +47,23 @@ pub(super) fn parts(program: &OsStr, path: &OsStr) -> Vec<Part> {
             parts.push(Part::File(next));
         }
     }
-    parts
+    Ok(parts)
+}
+
+/// Whether `file` lies in one of `shown`, by whatever links its directory is reached.
+fn lies_in(file: &Path, shown: &[Source]) -> Result<bool, MountError> {
+    if shown.is_empty() || without("links") {
+        return Ok(false);
+    }
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let real = match fs::canonicalize(directory) {
+        Ok(real) => real,
+        // What is not there is shown as nothing, and exec says so.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(source) => return Err(MountError::Inspect { path: directory.to_owned(), source }),
+    };
+    let real = real.join(file.file_name().unwrap_or_default());
+    Ok(shown.iter().any(|source| real.starts_with(&source.real)))
 }
 
 /// Where a shell would find `program`.
@@ -94,7 +121,7 @@ mod tests {
         fs::write(&script, "#!/usr/bin/env sh\n").unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let path = format!("{}:/usr/bin", directory.path().display());
-        let parts = parts(OsStr::new("tool"), OsStr::new(&path));
+        let parts = parts(OsStr::new("tool"), OsStr::new(&path), &[]).unwrap();
         assert!(parts.contains(&Part::File(script)));
         assert!(parts.contains(&Part::File("/usr/bin/env".into())));
         assert!(parts.iter().any(|part| matches!(part,
@@ -103,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_has_no_parts() {
-        assert_eq!(parts(OsStr::new("no-such-program"), OsStr::new("/usr/bin")), Vec::new());
-        assert_eq!(parts(OsStr::new("relative/program"), OsStr::new("/usr/bin")), Vec::new());
+        assert_eq!(parts(OsStr::new("no-such-program"), OsStr::new("/usr/bin"), &[]).unwrap(), Vec::new());
+        assert_eq!(parts(OsStr::new("relative/program"), OsStr::new("/usr/bin"), &[]).unwrap(), Vec::new());
     }
 }

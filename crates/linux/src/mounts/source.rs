@@ -48,17 +48,9 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Looks `asked` up, following symlinks of the host: they are the owner's own.
-    pub(crate) fn look_up(asked: &AbsPath, access: Access) -> Result<Self, MountError> {
+    /// What `asked` is, as `fd` says, which `lookup` opened with `O_PATH`.
+    pub(super) fn new(asked: &AbsPath, access: Access, fd: OwnedFd) -> Result<Self, MountError> {
         let failed = |source: io::Error| MountError::LookUp { path: asked.clone(), source };
-        let fd = openat2(
-            CWD,
-            asked.as_path(),
-            OFlags::PATH | OFlags::CLOEXEC,
-            Mode::empty(),
-            ResolveFlags::NO_MAGICLINKS,
-        )
-        .map_err(|error| failed(error.into()))?;
         let status = fstat(&fd).map_err(|error| failed(error.into()))?;
         let kind = match FileType::from_raw_mode(status.st_mode) {
             FileType::Directory => Kind::Directory,

@@ -107,8 +107,7 @@ pub(super) const TABLE: &[Row] = &[
         .because("reaches into other processes' memory and descriptors, pidfd_getfd(2)"),
     refuse(&[prlimit64])
         .when(&[NotAmong(0, ALL_BITS, &[0])])
-        .only(SharingHost)
-        .because("without a process id namespace it sets limits of the same user's host processes"),
+        .because("sets limits of other processes, process 1 among them, getrlimit(2); one's own stay"),
     refuse(&[seccomp])
         .when(&[AnyBit(1, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32)])
         .because("a listener answers for other processes, seccomp_unotify(2); plain filters stay"),

@@ -25,8 +25,14 @@ use super::scan::{Seen, refuse_unreadable};
 use super::walk::{Bounds, Then, walk};
 use super::{Because, Left, SurveyError, With};
 
-/// Hides Pinfold's own state wherever a zone would show it.
-pub(crate) fn own(own: &[AbsPath], places: &[Place<'_>], covers: &mut Covers) -> Result<(), SurveyError> {
+/// Hides Pinfold's own state wherever a zone would show it, and keeps it from being made where a zone could be written to:
+/// what the inside makes there, Pinfold would take for its own.
+pub(crate) fn own(
+    own: &[AbsPath],
+    places: &[Place<'_>],
+    covers: &mut Covers,
+    wanted: &mut Vec<Wanted>,
+) -> Result<(), SurveyError> {
     for path in own {
         let mut inside = false;
         for place in places {
@@ -36,15 +42,29 @@ pub(crate) fn own(own: &[AbsPath], places: &[Place<'_>], covers: &mut Covers) ->
                 covers.add(place, Path::new(""), with, Because::Own);
             }
         }
-        if inside {
-            hide_trace(
-                places,
-                trace_host(places, path.as_path())?,
-                Pin::Way,
-                Because::Own,
-                covers,
-                &mut Vec::new(),
-            )?;
+        let way = trace_host(places, path.as_path())?;
+        match &way.end {
+            End::Absent { zone, path } => {
+                covers.pin_way(places, &way.passed, Because::Own);
+                // One directory can be seen through several zones; covers are repeated in all of them.
+                let missing = places[*zone].real()?.join(path);
+                for place in places.iter().filter(|place| place.writable() && place.is_dir()) {
+                    if let Some(below) = place.below(&missing)? {
+                        let path = below.to_owned();
+                        wanted.push(Wanted { zone: place.index, path, kind: Kind::Socket });
+                        break;
+                    }
+                }
+            }
+            End::Blocked { zone, path } => {
+                covers.pin_way(places, &way.passed, Because::Own);
+                covers.pin_above(&places[*zone], path, Because::Own);
+                covers.add(&places[*zone], path, With::Itself, Because::Own);
+            }
+            End::Inside { .. } if inside => {
+                hide_trace(places, way, Pin::Way, Because::Own, covers, &mut Vec::new())?;
+            }
+            End::Inside { .. } | End::Elsewhere => {}
         }
     }
     Ok(())

@@ -43,6 +43,16 @@ impl Moment {
         Self { seconds: tv_sec, nanoseconds: tv_nsec, at: Instant::now() }
     }
 
+    /// A moment that was written down.
+    pub(crate) fn recalled((seconds, nanoseconds): (i64, i64)) -> Self {
+        Self { seconds, nanoseconds, at: Instant::now() }
+    }
+
+    /// What to write down.
+    pub(crate) fn stamp(&self) -> (i64, i64) {
+        (self.seconds, self.nanoseconds)
+    }
+
     /// The same moment, or an earlier one if a file system's own clock says so (a network server's can be behind).
     pub(crate) fn no_later_than(self, holders: &[Holder]) -> Self {
         let earliest = holders.iter().filter_map(|holder| holder.made_at).min();
@@ -124,7 +134,7 @@ impl Kept {
 }
 
 /// Whether anything below a directory changed since, as far as one can tell.
-fn changed_below(root: BorrowedFd<'_>, path: &Path, since: &Moment) -> bool {
+pub(crate) fn changed_below(root: BorrowedFd<'_>, path: &Path, since: &Moment) -> bool {
     let (changed, tally) = walk(root, path, BELOW, |entry, changed| {
         match stat_beneath(root, entry.path) {
             Ok(Some(stat)) if !since.is_before_change_of(&stat) => {}

@@ -1,34 +1,25 @@
 //! The look at the end: what became of the protected names, and which repositories there are now that were not
-//! covered from the start. What the host would execute in those is moved to quarantine; inert configuration and
-//! sample hooks stay, so that a repository made inside stays usable.
+//! covered from the start (`judge` says what becomes of those).
 //!
 //! A name whose cover held to the end cannot have been changed from inside: if it did change, someone on the host
 //! did it, and it is reported but left alone. A name whose cover was lost while something ran is distrusted.
 //!
-//! Git directories that were covered from the start are not judged again. Others are, if anything about them changed
-//! during the run: a directory becomes a repository only by a change of its own entries, by being renamed, or by
-//! a new `.git` file or link that names it, and each of these leaves a change time within the run.
+//! Nothing that is found stops the look: what fails is noted and the rest is looked at all the same, for the inside can
+//! cause failures. A look that was not complete leaves its mark in the zone's record, and the next start looks again,
+//! before it trusts anything, at what changed since.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Stat};
-
 use super::digest::{Kept, Moment};
-use super::gitconfig::{Verdict, judge};
-use super::links::trace;
 use super::placeholders::Holder;
 use super::places::Place;
 use super::protected::Known;
-use super::quarantine::{Quarantine, write_new};
-use super::repositories::{common_dir, directory_at, follow, git_file};
+use super::quarantine::Quarantine;
+use super::reach::Opened;
 use super::scan::{self, Seen};
+use super::state::Mark;
 use super::{StateDir, SurveyError, Walked, Zone};
-
-/// A configuration longer than this is not one.
-const MOST_CONFIG: usize = 256 << 10;
-/// Repositories remembered for the next start.
-const MOST_KNOWN: usize = 500;
 
 /// What became of the protected names.
 #[derive(Debug, Default)]
@@ -39,8 +30,12 @@ pub struct EndReport {
     pub quarantined: Vec<Quarantined>,
     /// Names that were kept free, and are someone's files now.
     pub placeholders_kept: Vec<PathBuf>,
-    /// Directories that could not be looked at: their repositories, if any, were not judged.
+    /// What could not be looked at: its repositories, if any, were not judged.
     pub unchecked: Vec<PathBuf>,
+    /// Directories of the caller's own that were closed to it during the run, and were opened again.
+    pub opened: Vec<PathBuf>,
+    /// What went wrong while looking and tidying; everything else was done.
+    pub failures: Vec<SurveyError>,
     /// The cost of looking.
     pub walked: Option<Walked>,
 }
@@ -58,7 +53,24 @@ impl EndReport {
         let kept = self.placeholders_kept.iter().map(|path| format!("{} was made meanwhile", path.display()));
         let unchecked =
             self.unchecked.iter().map(|path| format!("{} could not be looked at", path.display()));
-        changed.chain(quarantined).chain(kept).chain(unchecked)
+        let opened = self.opened.iter().map(|path| format!("{} was closed to its owner", path.display()));
+        let failures = self.failures.iter().map(|error| match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        });
+        changed.chain(quarantined).chain(kept).chain(unchecked).chain(opened).chain(failures)
+    }
+
+    /// This report with what a later look found.
+    pub(crate) fn and(mut self, later: Self) -> Self {
+        self.changed.extend(later.changed);
+        self.quarantined.extend(later.quarantined);
+        self.placeholders_kept.extend(later.placeholders_kept);
+        self.unchecked.extend(later.unchecked);
+        self.opened.extend(later.opened);
+        self.failures.extend(later.failures);
+        self.walked = later.walked.or(self.walked);
+        self
     }
 }
 
@@ -91,7 +103,7 @@ pub struct Quarantined {
     pub why: String,
 }
 
-/// What has to be done at the end.
+/// What the start leaves for the end.
 #[derive(Debug)]
 pub(crate) struct Pending {
     zones: Vec<Zone>,
@@ -99,6 +111,8 @@ pub(crate) struct Pending {
     since: Moment,
     kept: Vec<Kept>,
     known: HashSet<(u64, u64)>,
+    roots: HashSet<(usize, PathBuf)>,
+    names: Vec<String>,
     holders: Vec<Holder>,
     /// Covers that were lost, by zone and path.
     pub(crate) lost: HashSet<(usize, PathBuf)>,
@@ -109,9 +123,8 @@ impl Pending {
         zones: &[Zone],
         state: &StateDir,
         since: Moment,
-        kept: Vec<Kept>,
-        known: Vec<Known>,
-        holders: Vec<Holder>,
+        names: &[String],
+        found: super::protected::Found,
     ) -> Result<Self, SurveyError> {
         let again = |zone: &Zone| {
             let root = rustix::io::fcntl_dupfd_cloexec(&zone.root, 3)
@@ -120,54 +133,177 @@ impl Pending {
         };
         // All of them, so that positions stay the same and links between zones can be followed.
         let zones = zones.iter().map(again).collect::<Result<_, SurveyError>>()?;
-        let known = known.into_iter().map(|known| (known.device, known.inode)).collect();
-        Ok(Self { zones, state: state.again()?, since, kept, known, holders, lost: HashSet::new() })
+        let super::protected::Found { kept, known, roots, holders } = found;
+        let known = known.into_iter().map(|Known { device, inode }| (device, inode)).collect();
+        let (state, names, lost) = (state.again()?, names.to_vec(), HashSet::new());
+        Ok(Self { zones, state, since, kept, known, roots, names, holders, lost })
     }
 }
 
 /// Does everything that is left to do.
 pub(crate) fn finish(pending: Pending) -> Result<EndReport, SurveyError> {
-    let Pending { zones, state, since, kept, known, holders, lost } = pending;
+    let Pending { zones, state, since, kept, known, roots, names, holders, lost } = pending;
     let places: Vec<Place<'_>> =
         zones.iter().enumerate().map(|(index, zone)| Place::new(index, zone)).collect::<Result<_, _>>()?;
-    let quarantine = Quarantine::new(state);
-    let mut end = End { places: &places, since, known, lost, quarantine, report: EndReport::default() };
+    let mut end = End::new(&places, state, since, known, roots, names);
+    end.lost = lost;
+    // First of all, so that what was closed is open for everything else.
+    let seen: Vec<Seen> = holders.iter().map(|holder| end.look(&places[holder.zone])).collect();
     for kept in &kept {
-        end.compare(kept)?;
+        let compared = end.compare(kept);
+        end.note(&places[kept.zone], &kept.path, compared);
     }
-    for holder in holders {
+    let found: Vec<_> =
+        holders.iter().zip(&seen).map(|(held, seen)| end.judge(&places[held.zone], seen)).collect();
+    let complete = end.report.failures.is_empty();
+    for (holder, found) in holders.into_iter().zip(found) {
         let place = &places[holder.zone];
-        let seen = scan::repositories(place);
-        let found = end.repositories(place, &seen)?;
-        let sum = end.report.walked.get_or_insert(Walked { entries: 0, elapsed: std::time::Duration::ZERO });
-        sum.entries += seen.tally.entries;
-        sum.elapsed += seen.tally.elapsed;
-        let unread = seen.tally.unreadable.into_iter().map(|(path, _)| path).chain(seen.tally.too_deep);
-        end.report.unchecked.extend(unread.map(|path| place.shown(&path)));
-        for path in holder.leave(Some(found))? {
-            end.taken_name(place, path)?;
+        let gone = holder.leave(Some(found), complete);
+        end.keep_open(place, gone.opened);
+        end.report.failures.extend(gone.failures);
+        for path in gone.kept {
+            let below = path.strip_prefix(place.host).unwrap_or(&path).to_owned();
+            let taken = end.taken_name(place, path);
+            end.note(place, &below, taken);
         }
     }
-    Ok(end.report)
+    Ok(end.close())
 }
 
-struct End<'a, 'z> {
-    places: &'a [Place<'z>],
-    since: Moment,
-    known: HashSet<(u64, u64)>,
+/// Looks at what runs left that did not come to their end, as `marks` tell. Returns the git directories found too, and
+/// the report says whether that was complete.
+pub(crate) fn recover(
+    places: &[Place<'_>],
+    place: &Place<'_>,
+    state: &StateDir,
+    marks: &[Mark],
+    roots: HashSet<(usize, PathBuf)>,
+    names: &[String],
+) -> Result<(Vec<PathBuf>, EndReport), SurveyError> {
+    let since = marks.iter().map(|mark| mark.since).min().unwrap_or_default();
+    // What the first of them made may have been covered by the second.
+    let mut known: HashSet<(u64, u64)> = marks.first().map(|mark| mark.known.clone()).unwrap_or_default();
+    known.retain(|one| marks.iter().all(|mark| mark.known.contains(one)));
+    let mut end = End::new(places, state.again()?, Moment::recalled(since), known, roots, names.to_vec());
+    let place = &places[place.index];
+    let seen = end.look(place);
+    let found = end.judge(place, &seen);
+    Ok((found, end.close()))
+}
+
+/// The state of a look.
+pub(super) struct End<'a, 'z> {
+    pub(super) places: &'a [Place<'z>],
+    pub(super) since: Moment,
+    /// True when file times say nothing about before and after.
+    pub(super) timeless: bool,
+    /// Git directories, and `.git` files and links, that were covered from the start.
+    pub(super) known: HashSet<(u64, u64)>,
+    /// Work trees whose names were covered from the start.
+    pub(super) roots: HashSet<(usize, PathBuf)>,
+    /// The names that are protected in work trees.
+    pub(super) names: Vec<String>,
+    /// Git directories that were judged already, and whether as fresh ones.
+    pub(super) judged: HashSet<(u64, u64, bool)>,
     lost: HashSet<(usize, PathBuf)>,
     quarantine: Quarantine,
+    opened: Vec<(usize, Opened)>,
     report: EndReport,
 }
 
-impl<'z> End<'_, 'z> {
+impl<'a, 'z> End<'a, 'z> {
+    fn new(
+        places: &'a [Place<'z>],
+        state: StateDir,
+        since: Moment,
+        known: HashSet<(u64, u64)>,
+        roots: HashSet<(usize, PathBuf)>,
+        names: Vec<String>,
+    ) -> Self {
+        Self {
+            places,
+            since,
+            timeless: !since.is_comparable(),
+            known,
+            roots,
+            names,
+            judged: HashSet::new(),
+            lost: HashSet::new(),
+            quarantine: Quarantine::new(state),
+            opened: Vec::new(),
+            report: EndReport::default(),
+        }
+    }
+
+    /// Finds the repositories of a zone, opening what was closed on the way.
+    fn look(&mut self, place: &Place<'z>) -> Seen {
+        let (seen, opened) = scan::repositories(place);
+        self.keep_open(place, opened);
+        let sum = self.report.walked.get_or_insert(Walked { entries: 0, elapsed: std::time::Duration::ZERO });
+        sum.entries += seen.tally.entries;
+        sum.elapsed += seen.tally.elapsed;
+        seen
+    }
+
+    /// Judges what was found, and takes what could not be looked into if it may have been made from inside.
+    fn judge(&mut self, place: &Place<'z>, seen: &Seen) -> Vec<PathBuf> {
+        let found = self.repositories(place, seen);
+        let unread = seen.tally.unreadable.iter().map(|(path, _)| path).chain(&seen.tally.too_deep);
+        for path in unread {
+            match place.stat(path) {
+                Ok(Some(stat)) if self.is_made_inside(&stat) && !path.as_os_str().is_empty() => {
+                    let taken = self.take(place, path, "a directory that cannot be looked into");
+                    self.note(place, path, taken);
+                }
+                Ok(None) => {}
+                Ok(Some(_)) => self.report.unchecked.push(place.shown(path)),
+                Err(error) => self.note(place, path, Err(error)),
+            }
+        }
+        found
+    }
+
+    fn is_made_inside(&self, stat: &rustix::fs::Stat) -> bool {
+        let mine = stat.st_uid == rustix::process::geteuid().as_raw();
+        mine && (self.timeless || self.since.is_before_change_of(stat))
+    }
+
+    fn keep_open(&mut self, place: &Place<'z>, opened: Vec<Opened>) {
+        self.opened.extend(opened.into_iter().map(|opened| (place.index, opened)));
+    }
+
+    /// Closes again what was closed before the run, tells of the rest, and ends.
+    fn close(mut self) -> EndReport {
+        // The innermost first: the way to it must be open.
+        for (zone, opened) in std::mem::take(&mut self.opened).into_iter().rev() {
+            let path = self.places[zone].shown(&opened.path);
+            if self.timeless || self.since.is_before_change_of(&opened.before) {
+                self.report.opened.push(path);
+            } else if let Err(source) = opened.close() {
+                self.report.failures.push(SurveyError::Look { path, source });
+            }
+        }
+        self.report
+    }
+
+    /// Notes what failed, and goes on.
+    pub(super) fn note(&mut self, place: &Place<'z>, path: &Path, done: Result<(), SurveyError>) {
+        if let Err(error) = done {
+            self.report.unchecked.push(place.shown(path));
+            self.report.failures.push(error);
+        }
+    }
+
     /// Whether a cover on the way to `path`, at it or below it was lost.
     fn is_suspect(&self, zone: usize, path: &Path) -> bool {
         self.lost.iter().any(|(z, lost)| *z == zone && (path.starts_with(lost) || lost.starts_with(path)))
     }
 
-    fn take(&mut self, place: &Place<'z>, path: &Path, why: &str) -> Result<(), SurveyError> {
-        if let Some(to) = self.quarantine.take(place, path)? {
+    pub(super) fn take(&mut self, place: &Place<'z>, path: &Path, why: &str) -> Result<(), SurveyError> {
+        let taken = self.quarantine.take(place, path);
+        let opened = std::mem::take(&mut self.quarantine.opened);
+        self.keep_open(place, opened);
+        if let Some(to) = taken? {
             self.report.quarantined.push(Quarantined { from: place.shown(path), to, why: why.to_owned() });
         }
         Ok(())
@@ -208,142 +344,6 @@ impl<'z> End<'_, 'z> {
             Some(b"config" | b"config.worktree") => self.configuration(place, path),
             Some(b"hooks") => self.hooks(place, path),
             _ => self.take(place, path, "a protected name that was changed while its cover was gone"),
-        }
-    }
-
-    /// Judges the repositories of a zone. Returns all git directories, for the next start.
-    fn repositories(&mut self, place: &Place<'z>, seen: &Seen) -> Result<Vec<PathBuf>, SurveyError> {
-        let timeless = !self.since.is_comparable();
-        let mut found = Vec::new();
-        for (path, kind) in &seen.git {
-            match kind {
-                FileType::Directory => self.git_dir(place, path, timeless)?,
-                FileType::RegularFile | FileType::Symlink => {
-                    let fresh = |stat: &Stat| timeless || self.since.is_before_change_of(stat);
-                    let fresh = place.stat(path)?.is_some_and(|stat| fresh(&stat));
-                    self.pointer(place, path, *kind, fresh)?;
-                }
-                _ => {}
-            }
-            found.push(path.clone());
-        }
-        for path in &seen.bare {
-            self.git_dir(place, path, timeless)?;
-            found.push(path.clone());
-        }
-        found.truncate(MOST_KNOWN);
-        Ok(found)
-    }
-
-    /// Judges the git directory that a `.git` file or link names.
-    fn pointer(
-        &mut self,
-        place: &Place<'z>,
-        path: &Path,
-        kind: FileType,
-        fresh: bool,
-    ) -> Result<(), SurveyError> {
-        let way = if kind == FileType::Symlink {
-            trace(self.places, place, path)?
-        } else {
-            match git_file(place, path)? {
-                Some(written) => {
-                    follow(self.places, place, path.parent().unwrap_or(Path::new("")), &written)?
-                }
-                None => return Ok(()),
-            }
-        };
-        match directory_at(&way) {
-            Some((zone, target)) => {
-                let places = self.places;
-                self.git_dir(&places[zone], target, fresh)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Judges one git directory, unless it was covered all the time or nothing about it changed.
-    fn git_dir(&mut self, place: &Place<'z>, path: &Path, fresh: bool) -> Result<(), SurveyError> {
-        let Some(stat) = place.stat(path)? else { return Ok(()) };
-        if self.known.contains(&(stat.st_dev, stat.st_ino)) || !place.writable() {
-            return Ok(());
-        }
-        let hooks = path.join("hooks");
-        let mut touched = fresh || self.since.is_before_change_of(&stat);
-        for name in ["config", "config.worktree", "commondir", "hooks"] {
-            touched |=
-                place.stat(&path.join(name))?.is_some_and(|stat| self.since.is_before_change_of(&stat));
-        }
-        if !touched {
-            // A hook can be rewritten without its directory noticing.
-            let Some(stat) = place.stat(&hooks)? else { return Ok(()) };
-            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                for (name, _) in place.list(&hooks, usize::MAX)?.0 {
-                    let hook = place.stat(&hooks.join(name))?;
-                    touched |= hook.is_some_and(|stat| self.since.is_before_change_of(&stat));
-                }
-            }
-        }
-        if !touched {
-            return Ok(());
-        }
-        self.known.insert((stat.st_dev, stat.st_ino));
-        self.configuration(place, &path.join("config"))?;
-        self.configuration(place, &path.join("config.worktree"))?;
-        self.hooks(place, &hooks)?;
-        self.common(place, path)
-    }
-
-    /// Leaves an inert configuration, and only the inert part of any other.
-    fn configuration(&mut self, place: &Place<'z>, path: &Path) -> Result<(), SurveyError> {
-        let Some(stat) = place.stat(path)? else { return Ok(()) };
-        let bytes = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => place.read(path, MOST_CONFIG)?,
-            _ => None,
-        };
-        let (rest, why) = match bytes.as_deref().map(judge) {
-            Some(Verdict::Inert) => return Ok(()),
-            Some(Verdict::Active { rest, without }) => {
-                (rest, format!("git configuration: {}", without.join(", ")))
-            }
-            None => (String::new(), "git configuration that is no ordinary file".to_owned()),
-        };
-        self.take(place, path, &why)?;
-        let failed = |source| SurveyError::Quarantine { path: place.shown(path), source };
-        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-        let parent =
-            place.open(above, rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY).map_err(failed)?;
-        write_new(std::os::fd::AsFd::as_fd(&parent), name, rest.as_bytes(), Some(&stat)).map_err(failed)
-    }
-
-    /// Leaves samples, and what is no file: git runs files alone.
-    fn hooks(&mut self, place: &Place<'z>, path: &Path) -> Result<(), SurveyError> {
-        let Some(stat) = place.stat(path)? else { return Ok(()) };
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => {
-                for (name, kind) in place.list(path, usize::MAX)?.0 {
-                    let sample = name.as_os_str().as_encoded_bytes().ends_with(b".sample");
-                    if !sample && kind != FileType::Directory {
-                        self.take(place, &path.join(name), "a git hook")?;
-                    }
-                }
-                Ok(())
-            }
-            FileType::Symlink => self.take(place, path, "git hooks kept elsewhere"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Leaves a `commondir` as linked work trees have it; any other takes the configuration from somewhere else.
-    fn common(&mut self, place: &Place<'z>, path: &Path) -> Result<(), SurveyError> {
-        let at = path.join("commondir");
-        if place.stat(&at)?.is_none() {
-            return Ok(());
-        }
-        let linked = path.parent().is_some_and(|up| up.ends_with("worktrees"));
-        match common_dir(place, path)? {
-            Some(common) if linked && common == Path::new("../..") => Ok(()),
-            _ => self.take(place, &at, "takes git's configuration from another directory"),
         }
     }
 }

@@ -17,7 +17,8 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::places::{Place, open_beneath, read_beneath, stat_beneath};
-use super::state::{Entry, Record, StateDir, lock};
+use super::reach::{Opened, again_if_closed};
+use super::state::{Entry, Mark, Record, StateDir, lock};
 use super::{SurveyError, With};
 
 /// What a `commondir` placeholder says: the git directory is its own common directory.
@@ -103,6 +104,7 @@ pub(crate) struct Holder {
     record: Record,
     held: OwnedFd,
     mine: Vec<Entry>,
+    mark: Mark,
     /// When the file system made the first of the placeholders, by its own clock.
     pub(crate) made_at: Option<(i64, i64)>,
     process: rustix::process::Pid,
@@ -116,6 +118,7 @@ impl Holder {
         place: &Place<'_>,
         record: Record,
         wanted: &[Wanted],
+        mark: Mark,
     ) -> Result<(Self, Vec<(PathBuf, With)>), SurveyError> {
         let held = state.open_file(&record.held)?;
         lock(&held, FlockOperation::LockShared, &record.held)?;
@@ -128,6 +131,7 @@ impl Holder {
             record,
             held,
             mine: Vec::new(),
+            mark,
             made_at: None,
             process: rustix::process::getpid(),
             left: false,
@@ -157,13 +161,16 @@ impl Holder {
             if self.is_alone()? {
                 // Left by a run that was killed, or by other rules: nobody needs them now.
                 for (kind, path) in others {
-                    self.remove(kind, &path)?;
+                    // Who closed a directory there is gone, and said so or was killed.
+                    self.remove(kind, &path, &mut Vec::new())?;
                 }
             } else {
                 entries.extend(others.into_iter().map(|(kind, path)| Entry::Placeholder(kind, path)));
             }
         }
         entries.extend(self.record.repositories().map(|path| Entry::Repository(path.to_owned())));
+        entries.extend(self.record.marks().cloned().map(Entry::Mark));
+        entries.push(Entry::Mark(self.mark.clone()));
         // Written down before they are made: a crash in between leaves too long a list, not a stray file.
         self.record.write(entries)?;
         self.mine = mine;
@@ -251,58 +258,91 @@ impl Holder {
         }
     }
 
-    /// Removes a placeholder that nobody touched; false when something else is there now.
-    fn remove(&self, kind: Kind, path: &Path) -> Result<bool, SurveyError> {
+    /// Removes a placeholder that nobody touched; false when something else is there now. A directory that the inside
+    /// closed is opened for it.
+    fn remove(&self, kind: Kind, path: &Path, opened: &mut Vec<Opened>) -> Result<bool, SurveyError> {
         let root = self.root.as_fd();
-        if !is_untouched(root, path, kind).map_err(|source| self.failed(path, source))? {
-            return Ok(stat_beneath(root, path).map_err(|source| self.failed(path, source))?.is_none());
-        }
         let above = path.parent().unwrap_or(Path::new(""));
-        let removed = if above.as_os_str().is_empty() {
-            rustix::fs::unlinkat(root, path, AtFlags::empty())
-        } else {
-            open_beneath(root, above, OFlags::PATH | OFlags::DIRECTORY).and_then(|directory| {
-                rustix::fs::unlinkat(directory, path.file_name().unwrap_or_default(), AtFlags::empty())
-            })
-        };
+        let removed = again_if_closed(root, above, opened, || {
+            if !is_untouched(root, path, kind)? {
+                return Ok(stat_beneath(root, path)?.is_none());
+            }
+            let name = path.file_name().unwrap_or_default();
+            if above.as_os_str().is_empty() {
+                rustix::fs::unlinkat(root, name, AtFlags::empty())?;
+            } else {
+                let directory = open_beneath(root, above, OFlags::PATH | OFlags::DIRECTORY)?;
+                rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+            }
+            Ok(true)
+        });
         match removed {
-            Ok(()) | Err(Errno::NOENT) => Ok(true),
-            Err(source) => Err(self.failed(path, source)),
+            Err(Errno::NOENT) => Ok(true),
+            other => other.map_err(|source| self.failed(path, source)),
         }
     }
 
-    /// Leaves the zone. The last one to leave removes all placeholders; returns those that are someone's files now.
-    /// `repositories` are the git directories found by a complete look, to be known next time.
-    pub(crate) fn leave(mut self, repositories: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, SurveyError> {
+    /// Leaves the zone. The last one to leave removes all placeholders. `repositories` are the git directories found by
+    /// a look at the whole; the run's mark goes if that was `complete`.
+    pub(crate) fn leave(mut self, repositories: Option<Vec<PathBuf>>, complete: bool) -> Gone {
         self.left = true;
-        self.go(repositories)
+        let mut gone = Gone::default();
+        if let Err(error) = self.go(repositories, complete, &mut gone) {
+            gone.failures.push(error);
+        }
+        gone
     }
 
-    fn go(&mut self, repositories: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, SurveyError> {
+    fn go(
+        &mut self,
+        repositories: Option<Vec<PathBuf>>,
+        complete: bool,
+        gone: &mut Gone,
+    ) -> Result<(), SurveyError> {
         self.record.relock()?;
-        let mut kept = Vec::new();
         let known = |record: &Record| record.repositories().map(Path::to_owned).collect();
         let repositories = repositories.unwrap_or_else(|| known(&self.record));
         let mut entries;
         if self.is_alone()? {
             let all: Vec<_> =
                 self.record.placeholders().map(|(kind, path)| (kind, path.to_owned())).collect();
+            // The list stays: the next run will most likely want the same.
+            entries = std::mem::take(&mut self.mine);
             for (kind, path) in all {
-                if !self.remove(kind, &path)? {
-                    kept.push(self.host.join(path));
+                match self.remove(kind, &path, &mut gone.opened) {
+                    Ok(true) => {}
+                    Ok(false) => gone.kept.push(self.host.join(path)),
+                    Err(error) => {
+                        // Still there, so the next run has to know of it.
+                        gone.failures.push(error);
+                        let entry = Entry::Placeholder(kind, path);
+                        if !entries.contains(&entry) {
+                            entries.push(entry);
+                        }
+                    }
                 }
             }
-            // The list stays: the next run will most likely want the same, and then has nothing to write.
-            entries = std::mem::take(&mut self.mine);
         } else {
             let all = self.record.placeholders();
             entries = all.map(|(kind, path)| Entry::Placeholder(kind, path.to_owned())).collect();
         }
         entries.extend(repositories.into_iter().map(Entry::Repository));
+        let marks = self.record.marks().filter(|mark| !complete || mark.id != self.mark.id);
+        entries.extend(marks.cloned().map(Entry::Mark));
         self.record.write(entries)?;
-        self.record.unlock()?;
-        Ok(kept)
+        self.record.unlock()
     }
+}
+
+/// What became of the placeholders of a zone.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    /// Those that are someone's files now.
+    pub(crate) kept: Vec<PathBuf>,
+    /// Directories that had to be opened to remove one.
+    pub(crate) opened: Vec<Opened>,
+    /// What could not be done.
+    pub(crate) failures: Vec<SurveyError>,
 }
 
 impl Drop for Holder {
@@ -311,7 +351,7 @@ impl Drop for Holder {
     fn drop(&mut self) {
         if !self.left && rustix::process::getpid() == self.process {
             self.left = true;
-            self.go(None).ok();
+            self.go(None, false, &mut Gone::default()).ok();
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pinfold_core::glob::GlobSet;
 use pinfold_core::plan::Protect;
@@ -22,11 +23,11 @@ use super::placeholders::{Holder, Kind, Wanted, is_socket_placeholder, is_untouc
 use super::places::Place;
 use super::repositories::{common_dir, directory_at, follow, git_file, pointed_to, within};
 use super::scan::Seen;
-use super::state::{Record, StateDir};
+use super::state::{Mark, Record, StateDir};
 use super::walk::{Bounds, Then, walk};
 use super::{Because, SurveyError, With};
 
-/// A git directory that was covered from the start.
+/// A git directory, or a `.git` file or link, that was covered from the start.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// Its inode: it is known wherever it is moved.
@@ -39,6 +40,8 @@ pub(crate) struct Known {
 pub(crate) struct Found {
     pub(crate) kept: Vec<Kept>,
     pub(crate) known: Vec<Known>,
+    /// Work trees whose names are covered.
+    pub(crate) roots: HashSet<(usize, PathBuf)>,
     pub(crate) holders: Vec<Holder>,
 }
 
@@ -48,6 +51,8 @@ pub(crate) struct Protector<'a, 'z> {
     places: &'a [Place<'z>],
     covers: &'a mut Covers,
     now: Moment,
+    /// What tells this run from others.
+    id: String,
     wanted: Vec<Wanted>,
     /// Names that an earlier or another run may have left a placeholder at.
     recorded: HashSet<(usize, PathBuf)>,
@@ -65,12 +70,13 @@ impl<'a, 'z> Protector<'a, 'z> {
         now: Moment,
         wanted: Vec<Wanted>,
     ) -> Self {
-        let found = Found { kept: Vec::new(), known: Vec::new(), holders: Vec::new() };
+        let found = Found { kept: Vec::new(), known: Vec::new(), roots: HashSet::new(), holders: Vec::new() };
         Self {
             protect,
             places,
             covers,
             now,
+            id: run_id(),
             wanted,
             recorded: HashSet::new(),
             entries: HashSet::new(),
@@ -118,7 +124,9 @@ impl<'a, 'z> Protector<'a, 'z> {
         record: Record,
     ) -> Result<(), SurveyError> {
         let here: Vec<Wanted> = self.wanted.extract_if(.., |want| want.zone == place.index).collect();
-        let (holder, stand) = Holder::join(state, place, record, &here)?;
+        let known = self.found.known.iter().map(|known| (known.device, known.inode)).collect();
+        let mark = Mark { id: self.id.clone(), since: self.now.stamp(), known };
+        let (holder, stand) = Holder::join(state, place, record, &here, mark)?;
         for (path, with) in stand {
             self.covers.pin_above(place, &path, Because::Placeholder);
             self.covers.add(place, &path, with, Because::Placeholder);
@@ -134,6 +142,9 @@ impl<'a, 'z> Protector<'a, 'z> {
 
     /// Protects the names in the root of a work tree.
     fn work_tree(&mut self, place: &Place<'z>, root: &Path) -> Result<(), SurveyError> {
+        if !self.found.roots.insert((place.index, root.to_owned())) {
+            return Ok(());
+        }
         for name in self.protect.names.iter().filter(|name| *name != ".git") {
             self.name(place, &root.join(name), Kind::Socket)?;
         }
@@ -276,15 +287,14 @@ impl<'a, 'z> Protector<'a, 'z> {
         if !self.entries.insert((place.index, path.to_owned())) {
             return Ok(());
         }
-        if !root.as_os_str().is_empty() {
-            self.work_tree(place, root)?;
-        }
+        self.work_tree(place, root)?;
         let Some(stat) = place.stat(path)? else { return Ok(()) };
+        self.found.known.push(Known { device: stat.st_dev, inode: stat.st_ino });
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.git_dir(place, path, Some(root)),
             FileType::RegularFile => {
                 self.existing(place, path, &stat, Kind::Socket)?;
-                self.git_file_target(place, path, root)
+                self.git_file_target(place, place, path, root)
             }
             FileType::Symlink => {
                 let places = self.places;
@@ -297,7 +307,7 @@ impl<'a, 'z> Protector<'a, 'z> {
                     End::Inside { zone, path: target, kind: FileType::RegularFile } => {
                         let (zone, target) = (*zone, target.clone());
                         self.way(place, path, way, Kind::Socket)?;
-                        self.git_file_target(&places[zone], &target, root)
+                        self.git_file_target(place, &places[zone], &target, root)
                     }
                     _ => self.way(place, path, way, Kind::Socket),
                 }
@@ -306,17 +316,24 @@ impl<'a, 'z> Protector<'a, 'z> {
         }
     }
 
-    /// Protects the git directory that the `.git` file at `path` names.
-    fn git_file_target(&mut self, place: &Place<'z>, path: &Path, root: &Path) -> Result<(), SurveyError> {
+    /// Protects the git directory that the `.git` file at `path` of `holder` names; a relative one begins at `root` of
+    /// `place`, where `.git` is, also when that is a link to the file.
+    fn git_file_target(
+        &mut self,
+        place: &Place<'z>,
+        holder: &Place<'z>,
+        path: &Path,
+        root: &Path,
+    ) -> Result<(), SurveyError> {
         let places = self.places;
-        let Some(written) = git_file(place, path)? else { return Ok(()) };
+        let Some(written) = git_file(holder, path)? else { return Ok(()) };
         let way = follow(places, place, root, &written)?;
         match directory_at(&way) {
             Some((zone, target)) => {
                 self.covers.pin_way(places, &way.passed, Because::Protected);
                 self.git_dir(&places[zone], target, Some(root))
             }
-            None => self.way(place, path, way, Kind::Socket),
+            None => self.way(holder, path, way, Kind::Socket),
         }
     }
 
@@ -365,4 +382,13 @@ impl<'a, 'z> Protector<'a, 'z> {
         }
         Ok(())
     }
+}
+
+/// A name for this run that no other has: by the process, the time, and a count, for one process
+/// can begin several at once.
+fn run_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    format!("{:x}-{:x}-{:x}-{count:x}", rustix::process::getpid().as_raw_nonzero(), now.tv_sec, now.tv_nsec)
 }

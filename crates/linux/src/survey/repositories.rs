@@ -18,19 +18,26 @@ const MOST_CONFIG: usize = 256 << 10;
 /// Submodules are looked for this far.
 const MODULES: Bounds = Bounds { entries: 50_000, directories: 5_000, depth: 64 };
 
-/// The path that a `.git` file names (gitrepository-layout(5)), as written.
+/// A `.git` file longer than this is refused by git too (setup.c, read_gitfile_gently).
+const MOST_GIT_FILE: usize = 1 << 20;
+
+/// The path that a `.git` file names (gitrepository-layout(5)), as written; nothing when it is no such file.
 pub(crate) fn git_file(place: &Place<'_>, path: &Path) -> Result<Option<PathBuf>, SurveyError> {
-    let text = place.read(path, PATH_MAX + 16)?;
-    Ok(text.as_deref().and_then(|text| text.strip_prefix(b"gitdir: ")).map(one_line))
+    let text = place.read(path, MOST_GIT_FILE)?;
+    Ok(text.as_deref().and_then(|text| text.strip_prefix(b"gitdir: ")).and_then(one_line))
 }
 
-/// The path in a `commondir` file, as written.
+/// The path in a `commondir` file, as written; nothing when it is no such file.
 pub(crate) fn common_dir(place: &Place<'_>, git_dir: &Path) -> Result<Option<PathBuf>, SurveyError> {
-    Ok(place.read(&git_dir.join("commondir"), PATH_MAX + 16)?.as_deref().map(one_line))
+    Ok(place.read(&git_dir.join("commondir"), MOST_GIT_FILE)?.as_deref().and_then(one_line))
 }
 
-fn one_line(text: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(text.trim_ascii_end()))
+/// A path exactly as git reads it: line ends go from the end and nothing else does, not even a space; and a NUL ends
+/// it. Nothing for one that the kernel would not take.
+fn one_line(text: &[u8]) -> Option<PathBuf> {
+    let last = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    let path = text[..=last].split(|byte| *byte == 0).next().unwrap_or_default();
+    (!path.is_empty() && path.len() < PATH_MAX).then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// Where a path leads that stands in a file of the directory `base`.

@@ -1,7 +1,7 @@
 //! One look at a zone's tree, near its root or whole, that collects everything anybody wants to know of it: what
 //! deny globs match, sockets and FIFOs, links, and directories that git would take for a repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::SurveyError;
 use super::deny::Deny;
 use super::places::Place;
+use super::reach::{Opened, open_up};
 use super::walk::{Bounds, Entry, Tally, Then, walk};
 
 /// What was seen of one zone.
@@ -52,19 +53,13 @@ fn part_of_git(name: &[u8]) -> u8 {
     }
 }
 
-/// True for a directory in a git directory in which nobody looks for work trees: git's own stores.
-fn is_git_store(entry: &Entry<'_>) -> bool {
-    let named = matches!(entry.name, b"objects" | b"refs" | b"logs" | b"lfs");
-    named && entry.path.parent().is_some_and(|parent| parent.ends_with(".git"))
-}
-
 /// Looks at `place` as far as `bounds` say. A whole look must succeed wholly.
 pub(crate) fn scan(place: &Place<'_>, bounds: Bounds, deny: &Deny<'_>) -> Result<Seen, SurveyError> {
     if !place.is_dir() {
         return Ok(Seen { whole: true, ..Seen::default() });
     }
     let whole = bounds.depth == usize::MAX;
-    let seen = look(place, bounds, |entry, found| {
+    let seen = look(place, Path::new(""), bounds, |entry, found| {
         if !whole {
             return Then::Descend;
         }
@@ -86,18 +81,40 @@ pub(crate) fn scan(place: &Place<'_>, bounds: Bounds, deny: &Deny<'_>) -> Result
     Ok(seen)
 }
 
-/// Looks at all directories of `place` for repositories; git's own stores are left out, for nobody works in them.
-pub(crate) fn repositories(place: &Place<'_>) -> Seen {
-    look(place, Bounds::NONE, |entry, _| if is_git_store(entry) { Then::Skip } else { Then::Descend })
+/// Looks at all directories of `place` for repositories, in git's own stores too: whoever knows that they are left out
+/// hides one there. Directories that the inside closed are opened; those are returned too.
+pub(crate) fn repositories(place: &Place<'_>) -> (Seen, Vec<Opened>) {
+    let mut seen = look(place, Path::new(""), Bounds::NONE, |_, _| Then::Descend);
+    let (mut opened, mut tried) = (Vec::new(), HashSet::new());
+    let mut closed = std::mem::take(&mut seen.tally.unreadable);
+    while let Some((path, source)) = closed.pop() {
+        let more = if source == Errno::ACCESS { open_up(place.root, &path).0 } else { Vec::new() };
+        let ready = !more.is_empty() || opened.iter().any(|open: &Opened| path.starts_with(&open.path));
+        opened.extend(more);
+        if !ready || !tried.insert(path.clone()) {
+            // Not the caller's own, or not closed but broken: whoever asked says so.
+            seen.tally.unreadable.push((path, source));
+            continue;
+        }
+        let mut below = look(place, &path, Bounds::NONE, |_, _| Then::Descend);
+        closed.append(&mut below.tally.unreadable);
+        seen.git.append(&mut below.git);
+        seen.bare.append(&mut below.bare);
+        seen.tally.too_deep.append(&mut below.tally.too_deep);
+        seen.tally.entries += below.tally.entries;
+        seen.tally.elapsed += below.tally.elapsed;
+    }
+    (seen, opened)
 }
 
 fn look(
     place: &Place<'_>,
+    start: &Path,
     bounds: Bounds,
     judge: impl Fn(&Entry<'_>, &mut Vec<Found>) -> Then + Sync,
 ) -> Seen {
     let near = bounds.depth != usize::MAX;
-    let (all, tally) = walk(place.root, Path::new(""), bounds, |entry, found| {
+    let (all, tally) = walk(place.root, start, bounds, |entry, found| {
         if judge(entry, found) == Then::Skip {
             return Then::Skip;
         }

@@ -5,6 +5,7 @@
 //! end, and the kernel lets go of it when the process dies, however it dies. `<zone>.names` holds the record; its
 //! exclusive lock makes joining and leaving one at a time. Zones are told apart by device and inode of their root.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -91,6 +92,16 @@ impl StateDir {
         Ok(record)
     }
 
+    /// Whether nobody uses the zone of this record, which the caller has locked.
+    pub(crate) fn is_unused(&self, record: &Record) -> Result<bool, SurveyError> {
+        let held = self.open_file(&record.held)?;
+        match rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(source) => Err(SurveyError::State { action: "lock", name: record.held.clone(), source }),
+        }
+    }
+
     /// Opens a file of this directory for reading and writing, making it when needed.
     pub(crate) fn open_file(&self, name: &Path) -> Result<OwnedFd, SurveyError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -120,6 +131,42 @@ pub(crate) enum Entry {
     Placeholder(Kind, PathBuf),
     /// A git directory.
     Repository(PathBuf),
+    /// A run that has not come to its end.
+    Mark(Mark),
+}
+
+/// A run that began and whose end was not, or not wholly, looked at: it runs still, was killed, or failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Which run.
+    pub(crate) id: String,
+    /// When it began, by the clock of file times.
+    pub(crate) since: (i64, i64),
+    /// Device and inode of what it covered from the start.
+    pub(crate) known: HashSet<(u64, u64)>,
+}
+
+impl Mark {
+    fn to_text(&self) -> String {
+        let mut text = format!("{},{},{}", self.id, self.since.0, self.since.1);
+        for (device, inode) in &self.known {
+            text.push_str(&format!(",{device:x}:{inode:x}"));
+        }
+        text
+    }
+
+    /// A mark that is not understood still is one, of a run that covered nothing and began long ago.
+    fn from_text(text: &str) -> Self {
+        let mut parts = text.split(',');
+        let id = parts.next().unwrap_or_default().to_owned();
+        let mut number = || parts.next().and_then(|part| part.parse().ok()).unwrap_or_default();
+        let since = (number(), number());
+        let pair = |part: &str| {
+            let (device, inode) = part.split_once(':')?;
+            Some((u64::from_str_radix(device, 16).ok()?, u64::from_str_radix(inode, 16).ok()?))
+        };
+        Self { id, since, known: parts.filter_map(pair).collect() }
+    }
 }
 
 /// The record of one zone, locked until it is dropped or unlocked.
@@ -175,7 +222,7 @@ impl Record {
     pub(crate) fn repositories(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Repository(path) => Some(path.as_path()),
-            Entry::Placeholder(..) => None,
+            _ => None,
         })
     }
 
@@ -183,20 +230,37 @@ impl Record {
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (Kind, &Path)> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Placeholder(kind, path) => Some((*kind, path.as_path())),
-            Entry::Repository(_) => None,
+            _ => None,
         })
+    }
+
+    /// The runs that have not come to their end.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Mark(mark) => Some(mark),
+            _ => None,
+        })
+    }
+
+    /// Forgets the runs that have not come to their end, for what they left was looked at.
+    pub(crate) fn settle(&mut self, repositories: Vec<PathBuf>) -> Result<(), SurveyError> {
+        let placeholders = self.entries.iter().filter(|entry| matches!(entry, Entry::Placeholder(..)));
+        let mut entries: Vec<Entry> = placeholders.cloned().collect();
+        entries.extend(repositories.into_iter().map(Entry::Repository));
+        self.write(entries)
     }
 
     /// Replaces the record, unless it says the same already.
     pub(crate) fn write(&mut self, entries: Vec<Entry>) -> Result<(), SurveyError> {
         let mut bytes = Vec::with_capacity(self.bytes.len());
         for entry in &entries {
-            let (tag, path) = match entry {
-                Entry::Placeholder(kind, path) => (kind.tag(), path),
-                Entry::Repository(path) => (b'g', path),
+            let (tag, text) = match entry {
+                Entry::Placeholder(kind, path) => (kind.tag(), path.as_os_str().as_bytes()),
+                Entry::Repository(path) => (b'g', path.as_os_str().as_bytes()),
+                Entry::Mark(mark) => (b'm', &*mark.to_text().into_bytes()),
             };
             bytes.push(tag);
-            bytes.extend(path.as_os_str().as_bytes());
+            bytes.extend(text);
             bytes.push(0);
         }
         if bytes == self.bytes {
@@ -214,6 +278,9 @@ impl Record {
 
 fn parse(line: &[u8]) -> Option<Entry> {
     let (tag, path) = line.split_first()?;
+    if *tag == b'm' {
+        return Some(Entry::Mark(Mark::from_text(&String::from_utf8_lossy(path))));
+    }
     let path = PathBuf::from(OsStr::from_bytes(path));
     // Written by us alone, and still never more than a path below the zone.
     let below = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));

@@ -20,6 +20,9 @@ const CROWD: usize = 256;
 /// Directories that a thread takes at once, at most.
 const BATCH: usize = 32;
 
+/// What a directory's path must leave free, so that everything in it and in a git directory below it can be named.
+const ROOM: usize = 512;
+
 /// How far a walk may go.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
@@ -66,7 +69,7 @@ pub(crate) struct Tally {
     pub(crate) elapsed: Duration,
     /// True when a bound stopped it.
     pub(crate) bounded: bool,
-    /// Directories whose path is too long for one call, so they could not be named.
+    /// Directories whose path is too long for what they hold to be named in one call.
     pub(crate) too_deep: Vec<PathBuf>,
     /// Directories that could not be read, and why.
     pub(crate) unreadable: Vec<(PathBuf, Errno)>,
@@ -221,7 +224,7 @@ impl<T> Done<T> {
             }
             if deepest {
                 *bounded = true;
-            } else if entry.path.as_os_str().len() + 1 > PATH_MAX {
+            } else if entry.path.as_os_str().len() + ROOM > PATH_MAX {
                 too_deep.push(entry.path.to_owned());
             } else {
                 below.push(entry.path.to_owned());

@@ -1,8 +1,9 @@
 //! A network namespace of its own, made beside the process that will enter it.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use rustix::ioctl::{Opcode, Setter, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
@@ -39,7 +40,8 @@ impl Making {
     }
 }
 
-/// Runs beside the guest: system calls alone, no allocation.
+/// Runs beside the guest, in its memory: system calls alone, no allocation, and none of the C library's
+/// wrappers, which write a failure to the `errno` that both share. rustix makes system calls itself.
 extern "C" fn make(_: *mut libc::c_void) -> libc::c_int {
     try_make().ok().filter(|number| *number < FAILED).unwrap_or(FAILED)
 }
@@ -47,22 +49,35 @@ extern "C" fn make(_: *mut libc::c_void) -> libc::c_int {
 fn try_make() -> rustix::io::Result<RawFd> {
     // SAFETY: the flag does not unshare descriptors, which is what makes the call unsafe.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
-    raise_loopback()?;
+    raise(b"lo")?;
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
     let namespace = rustix::fs::open(c"/proc/thread-self/ns/net", flags, rustix::fs::Mode::empty())?;
     Ok(namespace.into_raw_fd())
 }
 
-/// Brings `lo` of this network namespace up (netdevice(7)). It gets its addresses by itself.
-fn raise_loopback() -> rustix::io::Result<()> {
+/// Brings an interface of this network namespace up (netdevice(7)). Loopback gets its addresses by itself.
+fn raise(name: &[u8]) -> rustix::io::Result<()> {
+    const SET_FLAGS: Opcode = libc::SIOCSIFFLAGS as Opcode;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: ifreq is plain data for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    request.ifr_name[0] = b'l' as libc::c_char;
-    request.ifr_name[1] = b'o' as libc::c_char;
+    for (to, from) in request.ifr_name.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: `request` is a whole ifreq that lives through the call.
-    let returned =
-        unsafe { libc::syscall(libc::SYS_ioctl, socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
-    if returned < 0 { Err(rustix::io::Errno::PERM) } else { Ok(()) }
+    // SAFETY: SIOCSIFFLAGS reads one whole ifreq, which `Setter` owns through the call, and writes nothing.
+    unsafe { ioctl(&socket, Setter::<SET_FLAGS, libc::ifreq>::new(request)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_leaves_errno_alone() {
+        // SAFETY: the address is this thread's own errno, which lives as long as the thread.
+        unsafe { *libc::__errno_location() = 0 };
+        assert_eq!(raise(b"no such one"), Err(rustix::io::Errno::NODEV));
+        assert_eq!(io::Error::last_os_error().raw_os_error(), Some(0));
+    }
 }

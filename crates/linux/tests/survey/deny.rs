@@ -145,6 +145,24 @@ fn second_names_of_a_denied_file_are_reported() {
 }
 
 #[test]
+fn what_was_not_looked_at_is_said_in_words() {
+    // Named plainly, so nothing is walked; a FIFO could lie in the git directory.
+    let workspace = Workspace::new().deny(&[".env"]);
+    workspace.write(".env", "CANARY");
+    workspace.write(".git/HEAD", "ref: refs/heads/main");
+    fs::hard_link(workspace.path(".env"), workspace.path("other")).unwrap();
+    let left = workspace.take().left;
+    assert!(left.contains(&Left::HardLinks(workspace.path(".env"))), "{left:?}");
+    assert!(left.contains(&Left::NotWalked(workspace.root())), "{left:?}");
+    let shown = workspace.root().display().to_string();
+    assert!(left.iter().all(|item| item.to_string().contains(&shown)), "{left:?}");
+    // Everything there is was seen.
+    let workspace = Workspace::new();
+    workspace.write("a/b", "");
+    assert_eq!(workspace.take().left, []);
+}
+
+#[test]
 fn an_absolute_glob_and_pinfolds_own_state_hold_in_every_zone() {
     let mut workspace = Workspace::new();
     workspace.write("sub/state/token", "CANARY");

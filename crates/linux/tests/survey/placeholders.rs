@@ -91,14 +91,7 @@ fn after_a_crash_the_next_run_adopts_and_removes_them() {
     let workspace = Workspace::new();
     workspace.host("git init -q .");
     // A process that holds them is killed before it can do anything about it.
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "placeholders::crasher", "--nocapture", "--test-threads=1"])
-        .env("SURVEY_CRASH", workspace.temp.path())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().contains("taken")));
+    let mut child = crasher_of(&workspace);
     let inode = fs::symlink_metadata(workspace.path(".bashrc")).unwrap().ino();
     // While it lives, they are its own.
     workspace.take().finish().unwrap();
@@ -119,6 +112,19 @@ fn after_a_crash_the_next_run_adopts_and_removes_them() {
         next.host("ls .git/commondir .git/config.worktree .git/info/attributes 2>/dev/null; git status -s"),
         ""
     );
+}
+
+/// A process that has taken `workspace` and waits to be killed.
+pub(crate) fn crasher_of(workspace: &Workspace) -> std::process::Child {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "placeholders::crasher", "--nocapture", "--test-threads=1"])
+        .env("SURVEY_CRASH", workspace.temp.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("taken")));
+    child
 }
 
 /// Not a test: the process that is killed above.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 
 use crate::backend::{Finished, RunError, Usage, exit_from_wait};
-use pinfold_core::outcome::LimitKind;
+use pinfold_core::outcome::{Exit, LimitKind};
 
 use crate::descriptors::Captured;
 use crate::guest::{Channel, Ended, GuestError, Order, Report};
@@ -430,6 +430,7 @@ impl Running {
         }
         // The caller's terminal is its own again before anything is said.
         self.relay = None;
+        let left = self.survey.as_ref().map(Survey::left_open).unwrap_or_default();
         let end = self.survey.take().map_or_else(|| Ok(EndReport::default()), Survey::finish);
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -449,9 +450,16 @@ impl Running {
                 return Err(RunError::Vanished { status: reaped.map_or(0, |reaped| reaped.status) });
             }
         };
+        // The kernel's own way of saying which per-process limit it was.
+        let limit = self.limit.or(match exit {
+            Exit::Signal(libc::SIGXCPU) => Some(LimitKind::Cpu),
+            Exit::Signal(libc::SIGXFSZ) => Some(LimitKind::Disk),
+            _ => None,
+        });
         Ok(Finished {
             exit,
-            limit: self.limit,
+            limit,
+            left,
             not_started: self.not_started.take(),
             usage,
             landlock: self.confined.take().unwrap_or_default(),
