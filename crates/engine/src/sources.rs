@@ -112,10 +112,9 @@ pub struct Found {
 pub fn found(dirs: &Dirs, workspace: &AbsPath) -> Result<Option<Found>, SourceError> {
     let path = below(workspace, POLICY_FILE);
     // A link that leads out of the workspace would have a file of its maker's choice read, and a line of it shown.
-    if let Ok(real) = std::fs::canonicalize(path.as_path()) {
-        if !real.starts_with(workspace.as_path()) {
-            return Err(fail(&path, "it is a link that leads out of the workspace"));
-        }
+    let real = std::fs::canonicalize(path.as_path());
+    if real.is_ok_and(|real| !real.starts_with(workspace.as_path())) {
+        return Err(fail(&path, "it is a link that leads out of the workspace"));
     }
     match read_optional(&path)? {
         Some(text) => found_at(dirs, path, text).map(Some),

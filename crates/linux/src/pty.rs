@@ -68,6 +68,8 @@ pub(crate) struct Relay {
     typed: Vec<u8>,
     /// Whether everything that the inner terminal will ever say has been said.
     over: bool,
+    /// Whether the caller's terminal is gone: then the inner one goes too, by dropping this.
+    hung_up: bool,
     /// Dropped last of all, when nothing is written any more.
     _raw: Option<Raw>,
 }
@@ -98,7 +100,8 @@ impl Relay {
             .or_else(|_| rustix::io::fcntl_dupfd_cloexec(caller, 3))
             .map_err(failed)?;
         let (typed, unshown) = (Vec::new(), Vec::new());
-        let relay = Self { outer, input, output, screen, unshown, typed, over: false, _raw: raw };
+        let relay =
+            Self { outer, input, output, screen, unshown, typed, over: false, hung_up: false, _raw: raw };
         relay.resize()?;
         Ok(relay)
     }
@@ -117,6 +120,11 @@ impl Relay {
         (!self.over && !wanted.is_empty()).then(|| (self.outer.as_fd(), wanted))
     }
 
+    /// Whether the caller's terminal is gone.
+    pub(crate) fn is_hung_up(&self) -> bool {
+        self.hung_up
+    }
+
     /// The caller's terminal while it is behind.
     pub(crate) fn screen(&self) -> Option<BorrowedFd<'_>> {
         (!self.unshown.is_empty()).then(|| self.screen.as_fd())
@@ -131,7 +139,8 @@ impl Relay {
     pub(crate) fn read_typed(&mut self) -> Result<(), PtyError> {
         let mut chunk = [0; CHUNK];
         match rustix::io::read(standard(0), &mut chunk) {
-            Ok(0) | Err(Errno::IO) => self.input = false,
+            // A raw terminal reads nothing only when it is gone (termios(3)).
+            Ok(0) | Err(Errno::IO) => (self.input, self.hung_up) = (false, true),
             Ok(length) => self.typed.extend_from_slice(&chunk[..length]),
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(error) => return Err(PtyError::Relay(error.into())),

@@ -381,6 +381,11 @@ impl Running {
         if typing {
             relay.read_typed()?;
         }
+        if relay.is_hung_up() {
+            // What does not listen to SIGHUP finds its own terminal gone, as it would outside.
+            self.relay = None;
+            return Ok(());
+        }
         if inner.contains(PollFlags::OUT) {
             relay.write_typed()?;
         }
@@ -432,7 +437,11 @@ impl Running {
         self.relay = None;
         let left = self.survey.as_ref().map(Survey::left_open).unwrap_or_default();
         let end = self.survey.take().map_or_else(|| Ok(EndReport::default()), Survey::finish);
-        if let Some(failure) = self.failure.take() {
+        if let Some(mut failure) = self.failure.take() {
+            // What was moved out of the host's way is told all the same.
+            if let (RunError::Uncovered { message }, Ok(end)) = (&mut failure, &end) {
+                end.findings().for_each(|finding| message.push_str(&format!("; {finding}")));
+            }
             return Err(failure);
         }
         let (exit, usage) = match (self.ended, self.reaped) {
