@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
 use pinfold_conformance::live::Live;
-use pinfold_conformance::{Place, case, each, host, skip};
+use pinfold_conformance::{Place, case, each, skip};
 
 #[test]
 fn no_command() {
