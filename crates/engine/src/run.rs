@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use pinfold_core::control::Control;
+use pinfold_core::coverage::ReceiptLine;
 use pinfold_core::id::SandboxId;
 use pinfold_core::outcome::{Certainty, LimitKind, Outcome, Said, Usage, Violation};
 use pinfold_core::plan::{OnOutputLimit, Plan};
@@ -112,14 +113,7 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
         None if over_limit => Some(LimitKind::Output),
         limit => limit,
     };
-    let mut receipt = job.chosen.receipt;
-    for (control, what) in &finished.left {
-        for line in receipt.iter_mut().filter(|line| line.control == *control && !line.detail.contains(what))
-        {
-            line.detail =
-                if line.detail.is_empty() { what.clone() } else { format!("{}; {what}", line.detail) };
-        }
-    }
+    let receipt = admitting(job.chosen.receipt, &finished.left);
     let usage = Usage {
         wall_ms: u64::try_from(finished.usage.wall.as_millis()).unwrap_or(u64::MAX),
         cpu_ms: u64::try_from(finished.usage.cpu.as_millis()).unwrap_or(u64::MAX),
@@ -148,6 +142,27 @@ pub fn name() -> io::Result<SandboxId> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(SandboxId::from_random(bytes))
+}
+
+/// How many things left open are named in one line of a receipt.
+const NAMED: usize = 3;
+
+/// The receipt, telling what the covers of this run leave open.
+fn admitting(mut receipt: Vec<ReceiptLine>, left: &[(Control, String)]) -> Vec<ReceiptLine> {
+    for line in &mut receipt {
+        let mut open =
+            left.iter().filter(|(control, _)| *control == line.control).map(|(_, what)| what.as_str());
+        let mut told: Vec<&str> =
+            Some(line.detail.as_str()).filter(|detail| !detail.is_empty()).into_iter().collect();
+        told.extend(open.by_ref().take(NAMED));
+        let more = open.count();
+        let mut detail = told.join("; ");
+        if more > 0 {
+            detail.push_str(&format!("; and {more} more"));
+        }
+        line.detail = detail;
+    }
+    receipt
 }
 
 /// What was left behind tells what was attempted.

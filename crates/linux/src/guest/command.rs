@@ -125,7 +125,10 @@ impl Command {
         if let Some(terminal) = &self.terminal {
             pty::make_controlling(terminal)?;
         }
-        sys::signal::restore_default(libc::SIGPIPE).map_err(GuestError::Signals)?;
+        // What the caller ignores is its own affair: under nohup(1) the command would never see SIGHUP.
+        for signal in (1..=31).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
+            sys::signal::restore_default(signal).map_err(GuestError::Signals)?;
+        }
         self.mask.block().map_err(GuestError::Signals)?;
         Ok(())
     }

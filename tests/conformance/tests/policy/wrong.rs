@@ -113,16 +113,27 @@ fn spaces_and_bytes_that_are_no_text() {
     });
 }
 
-/// Makes `count` names in directories of 500. Every 500 are names of one file: names are what is walked, and
-/// made quickly.
-fn fill(place: &Place, count: usize, name: impl Fn(usize) -> String) {
+/// What the names of [`fill`] are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Each is a file.
+    OfFiles,
+    /// All of a directory are names of one file: made more quickly, and as good for whoever only looks at names.
+    OfOneFile,
+}
+
+/// Makes `count` names in directories of 500.
+fn fill(place: &Place, count: usize, ending: &str, names: Names) {
     let mut first = std::path::PathBuf::new();
     for index in 0..count {
-        let path = place.workspace(format!("many/{}/{}", index / 500, name(index)));
-        if index % 500 == 0 {
+        let path = place.workspace(format!("many/{}/{index}.{ending}", index / 500));
+        let new = index % 500 == 0;
+        if new {
             fs::create_dir_all(path.parent().expect("a directory")).expect("make a directory");
+            first.clone_from(&path);
+        }
+        if new || names == Names::OfFiles {
             fs::File::create(&path).expect("make a file");
-            first = path;
         } else {
             fs::hard_link(&first, &path).expect("give a file another name");
         }
@@ -132,7 +143,7 @@ fn fill(place: &Place, count: usize, name: impl Fn(usize) -> String) {
 #[test]
 fn ten_thousand_matches_of_a_deny_glob() {
     each(case!("many-matches"), |place| {
-        fill(place, 10_000, |index| format!("{index}.secret"));
+        fill(place, 10_000, "secret", Names::OfFiles);
         let run = place.run().options(["--deny", "**/*.secret"]);
         let (answers, _) = run.attempt(&[
             &["read", "/workspace/many/0/0.secret"],
@@ -141,6 +152,19 @@ fn ten_thousand_matches_of_a_deny_glob() {
         ]);
         assert!(answers[..2].iter().all(|answer| answer.is_refused(&["EACCES"])), "{answers:?}");
         assert!(answers[2].is_ok(), "{answers:?}");
+    });
+}
+
+/// Whoever has been inside can give a denied file as many names as it likes; the next start still comes in time.
+#[test]
+fn ten_thousand_names_of_denied_files() {
+    each(case!("many-names"), |place| {
+        fill(place, 10_000, "secret", Names::OfOneFile);
+        let run = place.run().options(["--deny", "**/*.secret"]);
+        let mut live = Live::start(run.prepare(&[], ["sh", "-c", "cat many/0/1.secret || echo refused"]));
+        assert_eq!(live.line(), "refused");
+        live.hang_up();
+        live.wait();
     });
 }
 
@@ -168,7 +192,7 @@ fn read_directories(place: &Place, run: impl FnOnce()) -> usize {
 fn a_large_workspace_is_not_walked() {
     let case = case!("large");
     each(case, |place| {
-        fill(place, 100_000, |index| format!("{index}.txt"));
+        fill(place, 100_000, "txt", Names::OfOneFile);
         let explained = |glob: &[&str]| {
             let mut command = place.pinfold(&["explain"]);
             command.args(glob).args(["--", "true"]);

@@ -463,7 +463,7 @@ impl Running {
         let limit = self.limit.or(match exit {
             Exit::Signal(libc::SIGXCPU) => Some(LimitKind::Cpu),
             Exit::Signal(libc::SIGXFSZ) => Some(LimitKind::Disk),
-            _ => None,
+            Exit::Signal(_) | Exit::Code(_) => None,
         });
         Ok(Finished {
             exit,
