@@ -74,7 +74,7 @@ mod tests {
 
     fn said(limit: u64, chunks: &[&[u8]]) -> (Said, bool) {
         let mut limiter = OutputLimiter::new(limit);
-        let within = chunks.iter().all(|chunk| limiter.append(chunk));
+        let within = chunks.iter().fold(true, |within, chunk| limiter.append(chunk) && within);
         (limiter.into_said(), within)
     }
 
