@@ -99,7 +99,6 @@ impl Walk<'_> {
                     self.free_key(entry, schema, &inner);
                     self.node(&entry.node, &schema["additionalProperties"], &inner);
                 }
-                _ if schema.get("patternProperties").is_some() => {}
                 _ => self.unknown(entry, properties.keys().map(String::as_str), section),
             }
         }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use crate::document::Document;
+use crate::document::{Document, EnvName};
 
 /// The name under which the schema identifies itself.
 pub const SCHEMA_ID: &str = "urn:pinfold:sandbox.policy:1";
@@ -18,6 +18,9 @@ pub fn schema() -> &'static Value {
             SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Document>().to_value();
         without_null(&mut schema);
         bounded(&mut schema);
+        // The keys of a map are data here, and their type's schema is left out when the map's is made.
+        schema["$defs"]["EnvDocument"]["properties"]["set"]["propertyNames"] =
+            schemars::schema_for!(EnvName).to_value();
         schema["$id"] = SCHEMA_ID.into();
         schema
     });

@@ -105,3 +105,20 @@ proptest! {
         prop_assert_eq!(accepted, found.is_empty(), "{:?}\n{}\n{:?}", read.err(), found, node);
     }
 }
+
+/// The random changes above seldom meet a given place with a given key; this meets all of them.
+#[test]
+fn reading_and_diagnosis_agree_about_every_key_in_every_place() {
+    let keys = [".", "..", "a.b", "a/b", "", " ", "9", "A", "a\0b", "net", "*", "~", "é", "PINFOLD_X"];
+    for text in Profile::ALL.iter().map(|profile| profile.text()).chain([COMPLETE]) {
+        let source = Source::new("changed", text);
+        let original = yaml::parse(&source).unwrap();
+        for (at, key) in (0..count(&original)).flat_map(|at| keys.map(|key| (at, key))) {
+            let mut node = original.clone();
+            change(&mut node, &mut { at }, &Value::Null, Some(key));
+            let read = node::read::<Document>(&node, &source);
+            let found = diagnose(&node, &source);
+            assert_eq!(read.is_ok(), found.is_empty(), "{key:?} at {at}: {found}");
+        }
+    }
+}
