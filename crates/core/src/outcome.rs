@@ -58,9 +58,9 @@ pub struct Usage {
     pub peak_memory_bytes: u64,
     /// The most processes and threads at once.
     pub peak_processes: u64,
-    /// Read from disk.
+    /// Read from disk; 0 where the wall cannot tell.
     pub bytes_read: u64,
-    /// Written to disk.
+    /// Written to disk; 0 where the wall cannot tell.
     pub bytes_written: u64,
     /// Standard output and error together, what was dropped included.
     pub output_bytes: u64,
@@ -87,7 +87,8 @@ pub struct Violation {
     pub certainty: Certainty,
 }
 
-/// A limit that was nearly reached.
+/// A limit that was nearly reached: four fifths of it were in use. Memory and output in bytes, CPU and wall time in
+/// milliseconds, processes by number, as [`Usage`] counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Warning {

@@ -7,12 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use pinfold_core::control::Control;
 use pinfold_core::coverage::ReceiptLine;
 use pinfold_core::id::SandboxId;
-use pinfold_core::outcome::{Certainty, LimitKind, Outcome, Said, Usage, Violation};
+use pinfold_core::outcome::{Certainty, LimitKind, Outcome, Said, Usage, Violation, Warning};
 use pinfold_core::plan::{OnOutputLimit, Plan};
 use pinfold_linux::backend::namespace::{self, Running, Turn, Until};
-use pinfold_linux::backend::{Launch, RunError, Stdio};
+use pinfold_linux::backend::{Finished, Launch, RunError, Stdio};
 use pinfold_linux::environment;
-use pinfold_linux::survey::EndReport;
 
 use crate::dirs::Dirs;
 use crate::output::OutputLimiter;
@@ -74,6 +73,7 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
         Output::Forward => Stdio::Relay,
     };
     let launch = Launch {
+        id: job.id,
         plan: job.plan,
         command: job.command,
         environment: &environment,
@@ -82,18 +82,18 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
     };
     let mut running = namespace::start(&launch)?;
     let mut streams = Streams::new(&mut running, &job)?;
-    let mut over_limit = false;
+    let mut ends_at_limit = job.plan.limits.on_output_limit == OnOutputLimit::Kill;
     let mut output_lost = None;
     loop {
         let turn = running.turn(&streams.waits())?;
         let Turn::Going { ready } = turn else { break };
         match streams.pass(&ready) {
             Ok(true) => {}
-            Ok(false) if over_limit || job.plan.limits.on_output_limit == OnOutputLimit::Truncate => {}
-            Ok(false) => {
-                over_limit = true;
-                running.kill()?;
+            Ok(false) if ends_at_limit => {
+                ends_at_limit = false;
+                running.exceed(LimitKind::Output)?;
             }
+            Ok(false) => {}
             // What was said is lost, and what the run left behind must still be looked at.
             Err(error) => {
                 streams.close();
@@ -105,21 +105,22 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
     if let Err(error) = streams.drain() {
         output_lost.get_or_insert(error);
     }
-    let finished = running.finish()?;
+    let mut finished = running.finish()?;
+    finished.warnings.extend(streams.warning());
+    let violations = violations(&finished, job.plan);
     let [stdout, stderr] = streams.said();
     let output_bytes =
         stdout.bytes.len() as u64 + stdout.dropped + stderr.bytes.len() as u64 + stderr.dropped;
-    let limit = match finished.limit {
-        None if over_limit => Some(LimitKind::Output),
-        limit => limit,
-    };
     let receipt = admitting(job.chosen.receipt, &finished.left);
     let usage = Usage {
         wall_ms: u64::try_from(finished.usage.wall.as_millis()).unwrap_or(u64::MAX),
         cpu_ms: u64::try_from(finished.usage.cpu.as_millis()).unwrap_or(u64::MAX),
         peak_memory_bytes: finished.usage.peak_memory_bytes,
+        peak_processes: finished.usage.peak_processes,
+        // Nothing cheap tells: what a process did to disk is lost with it, and control groups miss page cache.
+        bytes_read: 0,
+        bytes_written: 0,
         output_bytes,
-        ..Usage::default()
     };
     let outcome = Outcome {
         id: job.id,
@@ -127,11 +128,11 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
         exit: finished.exit,
         stdout,
         stderr,
-        timed_out: limit == Some(LimitKind::Wall),
-        limit,
+        timed_out: finished.limit == Some(LimitKind::Wall),
+        limit: finished.limit,
         usage,
-        violations: violations(&finished.end),
-        warnings: Vec::new(),
+        violations,
+        warnings: finished.warnings,
         receipt,
     };
     Ok(Ran { outcome, not_started: finished.not_started, output_lost })
@@ -165,11 +166,22 @@ fn admitting(mut receipt: Vec<ReceiptLine>, left: &[(Control, String)]) -> Vec<R
     receipt
 }
 
-/// What was left behind tells what was attempted.
-fn violations(end: &EndReport) -> Vec<Violation> {
-    end.findings()
-        .map(|what| Violation { control: Control::FilesProtected, what, certainty: Certainty::Inferred })
-        .collect()
+/// What was left behind tells what was attempted, and the kernel counts what it refused.
+fn violations(finished: &Finished, plan: &Plan) -> Vec<Violation> {
+    let left = finished.end.findings().map(|what| Violation {
+        control: Control::FilesProtected,
+        what,
+        certainty: Certainty::Inferred,
+    });
+    let refused = (finished.refused_forks > 0).then(|| Violation {
+        control: Control::LimitProcesses,
+        what: format!(
+            "{} more processes or threads were refused beyond {}",
+            finished.refused_forks, plan.limits.max_processes.value
+        ),
+        certainty: Certainty::Observed,
+    });
+    left.chain(refused).collect()
 }
 
 /// Standard output and error on their way.
@@ -220,6 +232,17 @@ impl Streams {
         for stream in &mut self.0 {
             (stream.from, stream.passed) = (None, stream.pending.len());
         }
+    }
+
+    /// At four fifths of the limit, of the stream that is nearest to it.
+    fn warning(&self) -> Option<Warning> {
+        let said = self.0.iter().max_by_key(|stream| stream.total)?;
+        let near = u128::from(said.total) * 5 >= u128::from(said.limit) * 4;
+        near.then_some(Warning {
+            limit_type: LimitKind::Output,
+            current: said.total.min(said.limit),
+            max: said.limit,
+        })
     }
 
     fn said(self) -> [Said; 2] {

@@ -1,8 +1,9 @@
 //! Runs one command behind the native wall and exits as it did: for tests,
 //! which are threaded and may not fork themselves.
 //!
-//!     launch [--workspace DIR] [--read PATH]… [--write PATH]… [--tmpfs PATH=MB]… [--deny GLOB]… [--protect NAME]…
-//!          [--own PATH]… [--directory PATH] [--timeout MS] [--processes N] [--user ID] [--env K=V]… [--minimal]
+//!     launch [--id HEX] [--workspace DIR] [--read PATH]… [--write PATH]… [--tmpfs PATH=MB]… [--deny GLOB]… [--protect NAME]…
+//!          [--own PATH]… [--directory PATH] [--timeout MS] [--memory MB] [--cpu S] [--cpus N]
+//!          [--disk MB] [--processes N] [--user ID] [--env K=V]… [--minimal]
 //!          [--readonly-root] [--profile default|strict|debug] [--capture] [--report] -- COMMAND…
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
@@ -11,6 +12,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use pinfold_core::control::{Control, Requirement};
+use pinfold_core::id::SandboxId;
 use pinfold_core::origin::Origin;
 use pinfold_core::outcome::{Exit, LimitKind};
 use pinfold_core::path::AbsPath;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
 }
 
 struct Options {
+    id: SandboxId,
     plan: Plan,
     command: Vec<OsString>,
     stdio: Stdio,
@@ -45,6 +48,7 @@ fn launch() -> Result<u8, String> {
     let environment =
         pinfold_linux::environment::resolve(&options.plan.environment, |name| std::env::var_os(name));
     let launch = Launch {
+        id: options.id,
         plan: &options.plan,
         command: &options.command,
         environment: &environment,
@@ -109,6 +113,9 @@ fn parse() -> Result<Options, String> {
     let mut plan = plan();
     let (mut stdio, mut report, mut command) = (Stdio::Inherit, false, Vec::new());
     let mut state = AbsPath::new("/tmp/pinfold-launch-state").map_err(|error| error.to_string())?;
+    let mut name = [0; 8];
+    rustix::rand::getrandom(&mut name, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| format!("cannot name the sandbox: {error}"))?;
     let mut words = std::env::args_os().skip(1);
     while let Some(word) = words.next() {
         let option = word.to_string_lossy().into_owned();
@@ -118,6 +125,10 @@ fn parse() -> Result<Options, String> {
         let number = |value: OsString| text(value)?.parse::<u64>().map_err(|error| error.to_string());
         let files = &mut plan.files;
         match option.as_str() {
+            "--id" => {
+                let digits = u64::from_str_radix(&text(value()?)?, 16);
+                name = digits.map_err(|error| error.to_string())?.to_be_bytes();
+            }
             "--workspace" => {
                 files.zones[0].source = ZoneSource::Host { path: path(value()?)?, access: Access::ReadWrite }
             }
@@ -150,6 +161,13 @@ fn parse() -> Result<Options, String> {
             "--protect" => files.protect.names.push(text(value()?)?),
             "--directory" => plan.directory = path(value()?)?,
             "--timeout" => plan.limits.timeout_ms.value = number(value()?)?,
+            "--memory" => plan.limits.max_memory_mb.value = number(value()?)?,
+            "--cpu" => plan.limits.max_cpu_seconds.value = number(value()?)?,
+            "--disk" => plan.limits.max_disk_mb.value = number(value()?)?,
+            "--cpus" => {
+                let cpus = text(value()?)?.parse().map_err(|_| "--cpus NUMBER")?;
+                plan.limits.cpus = Some(Limit { value: cpus, because: Origin::Rule("the example") });
+            }
             "--processes" => plan.limits.max_processes.value = number(value()?)?,
             "--user" => plan.privileges.user_id = number(value()?)? as u32,
             "--env" => {
@@ -180,7 +198,7 @@ fn parse() -> Result<Options, String> {
             plan.directory = AbsPath::root();
         }
     }
-    Ok(Options { plan, command, stdio, report, state })
+    Ok(Options { id: SandboxId::from_random(name), plan, command, stdio, report, state })
 }
 
 /// Much as the default profile gives it.

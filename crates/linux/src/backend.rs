@@ -7,7 +7,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use pinfold_core::control::Control;
-use pinfold_core::outcome::{Exit, LimitKind};
+use pinfold_core::id::SandboxId;
+use pinfold_core::outcome::{Exit, LimitKind, Warning};
 use pinfold_core::path::AbsPath;
 use pinfold_core::plan::Plan;
 
@@ -18,6 +19,8 @@ use crate::survey::{EndReport, SurveyError};
 /// One command to run behind a wall.
 #[derive(Debug)]
 pub struct Launch<'a> {
+    /// What the sandbox is called.
+    pub id: SandboxId,
     /// What must hold.
     pub plan: &'a Plan,
     /// The program and its arguments; at least one word.
@@ -46,8 +49,11 @@ pub struct Usage {
     pub wall: Duration,
     /// User and system time of everything that ran inside, the set-up included.
     pub cpu: Duration,
-    /// The largest resident set of any one process.
+    /// The most memory at once, tmpfs and page cache included; without a control group, the private memory that was seen
+    /// by sampling, or the largest resident set of any one process.
     pub peak_memory_bytes: u64,
+    /// The most processes and threads at once.
+    pub peak_processes: u64,
 }
 
 /// A command that has ended, and everything inside with it.
@@ -57,6 +63,10 @@ pub struct Finished {
     pub exit: Exit,
     /// The limit that ended it, if one did.
     pub limit: Option<LimitKind>,
+    /// Limits that were nearly reached, each once.
+    pub warnings: Vec<Warning>,
+    /// Forks that the limit of processes refused, where the kernel counts them.
+    pub refused_forks: u64,
     /// Why the program could not be started, when it could not.
     pub not_started: Option<std::io::Error>,
     /// What was used.
@@ -108,6 +118,9 @@ pub enum RunError {
         /// Why.
         message: String,
     },
+    /// Control groups failed.
+    #[error(transparent)]
+    Group(#[from] crate::cgroup::CgroupError),
     /// The caller's terminal failed.
     #[error(transparent)]
     Terminal(#[from] crate::pty::PtyError),

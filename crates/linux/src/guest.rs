@@ -23,6 +23,7 @@ use rustix::process::{
 pub(crate) use command::{Command, Confinement, Program};
 pub(crate) use protocol::{Channel, Cover, Ended, Order, Report};
 
+use crate::cgroup;
 use crate::ids::Ids;
 use crate::mounts::{self, Build, Layout};
 use crate::namespaces::{self, Network};
@@ -97,6 +98,8 @@ pub(crate) struct Guest {
     pub(crate) build: Option<Build>,
     /// The network while it is made.
     pub(crate) network: Option<Network>,
+    /// Ways into its control groups, as the supervisor hands them over.
+    pub(crate) entrances: Vec<OwnedFd>,
 }
 
 /// Runs the guest, in the process that clone made.
@@ -203,6 +206,14 @@ impl Guest {
         Ok(self.build()?.dev()?)
     }
 
+    /// The guest moves itself, for what `cgroup` says; its children are born where it is.
+    pub(crate) fn enter_groups(&mut self) -> Result<(), StepError> {
+        for entrance in self.entrances.drain(..) {
+            cgroup::enter(entrance)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn zones(&mut self) -> Result<(), StepError> {
         Ok(self.build()?.places()?)
     }
@@ -214,6 +225,7 @@ impl Guest {
         loop {
             match self.channel.next_order().map_err(GuestError::Channel)? {
                 Some(Order::Mount(mount)) => build.take_mount(mount),
+                Some(Order::Enter(entrance)) => self.entrances.push(entrance),
                 Some(Order::Covers(covers)) => {
                     for cover in covers {
                         let zone = zones.get(cover.zone).ok_or(GuestError::Alone)?;
@@ -319,7 +331,7 @@ fn attend(
                 Some(Order::Restore(cover)) => lost::restore(channel, covers, cover)?,
                 // The supervisor is gone: everything inside goes with the guest.
                 None => return Ok(None),
-                Some(Order::Go | Order::Mount(_) | Order::Covers(_) | Order::Covered) => {
+                Some(Order::Go | Order::Mount(_) | Order::Enter(_) | Order::Covers(_) | Order::Covered) => {
                     return Err(GuestError::Channel(io::ErrorKind::InvalidData.into()));
                 }
             }

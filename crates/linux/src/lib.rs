@@ -6,12 +6,13 @@
 
 pub mod backend;
 pub mod capabilities;
+pub mod cgroup;
 pub mod descriptors;
 pub mod environment;
 pub mod guest;
 pub mod ids;
 pub mod landlock;
-mod memory;
+mod monitor;
 pub mod mounts;
 pub mod namespaces;
 pub mod probe;

@@ -9,8 +9,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::fs::{CWD, StatVfsMountFlags};
+use rustix::fs::CWD;
 use rustix::io::Errno;
+
+use crate::cgroup::Places;
 
 /// Whether a mechanism is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,17 +48,6 @@ impl Found {
     }
 }
 
-/// How control groups are laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cgroups {
-    /// One hierarchy, version 2.
-    Unified,
-    /// Version 1 hierarchies, perhaps with a version 2 one beside them.
-    Legacy,
-    /// None is mounted.
-    None,
-}
-
 /// The mechanisms of the native wall on this host.
 #[derive(Clone, Debug)]
 pub struct Probe {
@@ -70,8 +61,8 @@ pub struct Probe {
     pub landlock: Found,
     /// System-call filters.
     pub seccomp: Found,
-    /// Control groups.
-    pub cgroups: Cgroups,
+    /// Where control groups can be made.
+    pub cgroups: &'static Places,
     /// Whether the command can be another user of the host than root.
     pub non_root: Found,
 }
@@ -85,7 +76,7 @@ impl Probe {
             idmapped_mounts: pretended("idmap").unwrap_or_else(idmapped_mounts),
             landlock: landlock(),
             seccomp: pretended("seccomp").unwrap_or_else(seccomp),
-            cgroups: cgroups(),
+            cgroups: Places::here(),
             non_root: non_root(),
         }
     }
@@ -168,16 +159,6 @@ fn seccomp() -> Found {
         Ok(actions) if actions.contains("errno") => Found::Yes("filter".to_owned()),
         _ => Found::no("the kernel has no seccomp filters", "use one built with CONFIG_SECCOMP_FILTER"),
     }
-}
-
-fn cgroups() -> Cgroups {
-    if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        return Cgroups::Unified;
-    }
-    let mounted = rustix::fs::statvfs("/sys/fs/cgroup").is_ok_and(|found| {
-        !found.f_flag.contains(StatVfsMountFlags::NOEXEC) || Path::new("/sys/fs/cgroup/memory").exists()
-    });
-    if mounted { Cgroups::Legacy } else { Cgroups::None }
 }
 
 fn non_root() -> Found {

@@ -7,6 +7,7 @@
 
 use crate::backend::namespace::Start;
 use crate::capabilities::CapabilityError;
+use crate::cgroup::CgroupError;
 use crate::descriptors::DescriptorError;
 use crate::guest::{Command, Guest, GuestError};
 use crate::ids::IdError;
@@ -44,6 +45,7 @@ steps! {
         "stdio", "look at the standard descriptors; a directory among them is refused" => Start::stdio;
         "layout", "decide what is where inside; look every path of the host up, once" => Start::layout;
         "ids", "choose the command's ids" => Start::ids;
+        "group", "on cgroup v2, make the sandbox's group, for it to be born in" => Start::group;
         "filters", "prepare rlimits, Landlock rules and the system-call filter" => Start::filters;
     }
 }
@@ -52,6 +54,7 @@ steps! {
     /// On the host, while the guest builds the root.
     beside<'a>: Start<'a> {
         "maps", "map the ids" => Start::maps;
+        "groups", "on cgroup v1, make the sandbox's groups and hand them to the guest" => Start::groups;
         "survey", "find what deny globs, protected names, sockets and FIFOs demand to be covered" => Start::survey;
         "owners", "as root, mount the zones with their owner mapped, and hand them to the guest" => Start::owners;
         "hand-over", "tell the guest what to cover" => Start::hand_over;
@@ -74,6 +77,7 @@ steps! {
         "proc", "mount a fresh /proc and cover its dangerous entries" => Guest::proc;
         "dev", "show a few devices; make terminals and shared memory of its own" => Guest::dev;
         "take-over", "take zones and covers from the supervisor" => Guest::take_over;
+        "enter-groups", "on cgroup v1, move into the groups; all that follows is counted there" => Guest::enter_groups;
         "zones", "mount zones and shown paths" => Guest::zones;
         "covers", "cover what the survey found" => Guest::covers;
         "enter-network", "wait for the network namespace and enter it" => Guest::enter_network;
@@ -126,6 +130,9 @@ pub enum StepError {
     /// Resource limits.
     #[error(transparent)]
     Rlimit(#[from] RlimitError),
+    /// Control groups.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
     /// Capabilities.
     #[error(transparent)]
     Capability(#[from] CapabilityError),

@@ -2,8 +2,10 @@
 
 use pinfold_core::control::Control;
 use pinfold_core::coverage::Coverage;
-use pinfold_core::plan::Plan;
+use pinfold_core::plan::{Plan, Zone, ZoneSource};
+use pinfold_core::zone::Access;
 
+use crate::cgroup::{Controller, Places};
 use crate::probe::{Found, Probe};
 use crate::{ids, landlock};
 
@@ -22,7 +24,7 @@ pub fn cover(plan: &Plan, probe: &Probe) -> Coverage {
     network(&mut coverage, plan);
     processes(&mut coverage, plan);
     privileges(&mut coverage, plan, probe);
-    limits(&mut coverage);
+    limits(&mut coverage, plan, probe);
     coverage
 }
 
@@ -129,22 +131,53 @@ fn privileges(coverage: &mut Coverage, plan: &Plan, probe: &Probe) {
     }
 }
 
-fn limits(coverage: &mut Coverage) {
+fn limits(coverage: &mut Coverage, plan: &Plan, probe: &Probe) {
+    let groups = probe.cgroups;
     coverage.enforced(Control::LimitWall, "the supervisor's timer");
-    coverage.enforced(Control::LimitProcesses, "RLIMIT_NPROC of a user namespace of its own");
+    let counted = if groups.has(Controller::Pids) {
+        groups.mechanism(Controller::Pids) + " and "
+    } else {
+        String::new()
+    };
+    coverage.enforced(Control::LimitProcesses, counted + "RLIMIT_NPROC of a user namespace of its own");
     coverage.enforced(Control::LimitFds, "RLIMIT_NOFILE");
-    coverage.partial(Control::LimitCpu, "RLIMIT_CPU", "counted for each process, not for all together");
-    coverage.partial(
-        Control::LimitDisk,
-        "RLIMIT_FSIZE and sized tmpfs",
-        "bounded for each file, not for all together",
-    );
-    coverage.partial(
-        Control::LimitMemory,
-        "sampled by the supervisor",
-        "private memory, every 50 ms; shared memory and tmpfs are bounded by their own sizes",
-    );
+    cpu(coverage, plan, groups);
+    disk(coverage, plan);
+    if groups.has(Controller::Memory) {
+        coverage.enforced(Control::LimitMemory, groups.mechanism(Controller::Memory));
+    } else {
+        let detail = format!(
+            "private memory, every 50 ms or sooner; shared memory and tmpfs are bounded by their own sizes: {}",
+            groups.why_not()
+        );
+        coverage.partial(Control::LimitMemory, "sampled by the supervisor", detail);
+    }
     coverage.enforced(Control::LimitOutput, "counted by the supervisor, unless it goes to a terminal");
+}
+
+fn cpu(coverage: &mut Coverage, plan: &Plan, groups: &Places) {
+    let acted = "read by the supervisor before it can be passed, and RLIMIT_CPU";
+    if !groups.has(Controller::Cpuacct) {
+        let detail = format!("a process that reaps no children hides their time: {}", groups.why_not());
+        coverage.partial(Control::LimitCpu, "sums of all processes, sampled, and RLIMIT_CPU", detail);
+    } else if plan.limits.cpus.is_some() && !groups.has(Controller::Cpu) {
+        let mechanism = format!("{}, {acted}", groups.mechanism(Controller::Cpuacct));
+        let detail = format!("more processors than `proc.cpus` may be busy at once: {}", groups.why_not());
+        coverage.partial(Control::LimitCpu, mechanism, detail);
+    } else {
+        coverage.enforced(Control::LimitCpu, format!("{}, {acted}", groups.mechanism(Controller::Cpuacct)));
+    }
+}
+
+/// What is in memory has a size of its own; what is on disk has a bound for each file alone.
+fn disk(coverage: &mut Coverage, plan: &Plan) {
+    let on_disk = |zone: &Zone| matches!(zone.source, ZoneSource::Host { access: Access::ReadWrite, .. });
+    if plan.files.zones.iter().any(on_disk) || !plan.files.write.is_empty() {
+        let detail = "bounded for each file, not for all together";
+        coverage.partial(Control::LimitDisk, "RLIMIT_FSIZE and sized tmpfs", detail);
+    } else {
+        coverage.enforced(Control::LimitDisk, "nothing on disk is writable; sized tmpfs and RLIMIT_FSIZE");
+    }
 }
 
 #[cfg(test)]

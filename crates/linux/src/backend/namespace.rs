@@ -14,6 +14,7 @@ pub use super::coverage::cover;
 pub use running::{Running, Turn, Until};
 
 use super::{Finished, Launch, RunError};
+use crate::cgroup::{Controller, Group, Places, Version};
 use crate::descriptors::{Captured, Streams};
 use crate::environment;
 use crate::guest::{self, Channel, Command, Confinement, Cover, Guest, GuestError, Order, Program};
@@ -58,6 +59,7 @@ fn start_as(launch: &Launch<'_>, owner: Option<(u32, u32)>) -> Result<Running, R
         layout: None,
         ids: None,
         filters: None,
+        group: None,
         running: None,
         covers: Vec::new(),
     };
@@ -80,6 +82,8 @@ pub(crate) struct Start<'a> {
     layout: Option<Layout>,
     ids: Option<Ids>,
     filters: Option<Confinement>,
+    /// On cgroup v2, where the guest is to be born.
+    group: Option<Group>,
     /// The guest, once it is there.
     running: Option<Running>,
     covers: Vec<Cover>,
@@ -105,6 +109,29 @@ impl Start<'_> {
             self.owner,
             Some(self.launch.state.as_path()),
         )?);
+        Ok(())
+    }
+
+    pub(crate) fn group(&mut self) -> Result<(), StepError> {
+        let places = Places::here();
+        if places.version == Version::V2 {
+            self.group = Group::make(places, &self.launch.id, &self.launch.plan.limits)?;
+        }
+        Ok(())
+    }
+
+    /// The guest does not wait for these: making them takes the kernel a while, and it has a root to build.
+    pub(crate) fn groups(&mut self) -> Result<(), StepError> {
+        let running = self.running.as_mut().ok_or(GuestError::Alone)?;
+        let places = Places::here();
+        if places.version == Version::V1
+            && let Some(group) = Group::make(places, &self.launch.id, &self.launch.plan.limits)?
+        {
+            for entrance in group.entrances()? {
+                running.order(Order::Enter(entrance))?;
+            }
+            running.count_in(group);
+        }
         Ok(())
     }
 
@@ -199,9 +226,19 @@ impl Start<'_> {
             confined: None,
         };
         let layout = self.layout.take();
-        let guest =
-            Guest { channel: inside, ids, layout, covers: Vec::new(), command, build: None, network: None };
-        let child = match sys::clone::clone_into(namespaces::flags()) {
+        let guest = Guest {
+            channel: inside,
+            ids,
+            layout,
+            covers: Vec::new(),
+            command,
+            build: None,
+            network: None,
+            entrances: Vec::new(),
+        };
+        let group = self.group.take();
+        let birthplace = group.as_ref().and_then(Group::birthplace);
+        let child = match sys::clone::clone_into(namespaces::flags(), birthplace) {
             Ok(Forked::Child) => {
                 // A copy of the supervisor's end would keep the guest from seeing it closed.
                 drop(host);
@@ -216,6 +253,9 @@ impl Start<'_> {
         self.layout = layout;
         self.running =
             Some(Running::new(child, host, ids, signals, (captured, terminals), &self.launch.plan.limits));
+        if let (Some(running), Some(group)) = (&mut self.running, group) {
+            running.count_in(group);
+        }
         Ok(())
     }
 }
@@ -228,13 +268,16 @@ fn is_switched_off(because: Because) -> bool {
     }
 }
 
-/// The limits that the kernel keeps per process. The guest is a process too and is not counted.
+/// The limits that the kernel keeps per process. The guest is a process too and is not counted. Where a control group
+/// counts as well, it comes first: it counts everything together, and tells.
 fn limits(plan: &Plan) -> Rlimits {
+    let behind = |controller| u64::from(Places::here().has(controller));
+    let processes = plan.limits.max_processes.value.saturating_add(1);
     Rlimits {
         descriptors: Some(plan.limits.max_file_descriptors.value),
-        processes: Some(plan.limits.max_processes.value.saturating_add(1)),
+        processes: Some(processes.saturating_add(behind(Controller::Pids))),
         file_size: Some(plan.limits.max_disk_mb.value.saturating_mul(1 << 20)),
-        cpu_seconds: Some(plan.limits.max_cpu_seconds.value),
+        cpu_seconds: Some(plan.limits.max_cpu_seconds.value.saturating_add(behind(Controller::Cpuacct))),
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Order {
     Go,
     /// The mount for the next place that shows something of the host.
     Mount(OwnedFd),
+    /// A way into a control group, one for each hierarchy.
+    Enter(OwnedFd),
     /// Paths to cover, each in the zone with its number. Many in one message: each message wakes the guest.
     Covers(Vec<Cover>),
     /// That was all of them.
@@ -106,6 +108,7 @@ impl Channel {
         match order {
             Order::Go => self.send(b"g", None),
             Order::Mount(fd) => self.send(b"m", Some(fd.as_fd())),
+            Order::Enter(fd) => self.send(b"j", Some(fd.as_fd())),
             Order::Covers(covers) => {
                 let mut bytes = vec![b'c'];
                 for cover in covers {
@@ -133,6 +136,7 @@ impl Channel {
             ([], _) => return Ok(None),
             (b"g", _) => Order::Go,
             (b"m", Some(fd)) => Order::Mount(fd),
+            (b"j", Some(fd)) => Order::Enter(fd),
             ([b'c', rest @ ..], _) => Order::Covers(decode_all(rest).ok_or(io::ErrorKind::InvalidData)?),
             (b"d", _) => Order::Covered,
             ([b'r', rest @ ..], _) => Order::Restore(u32::from_ne_bytes(exactly(rest)?)),

@@ -2,7 +2,7 @@
 //! decided here.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Pid;
 
@@ -25,14 +25,17 @@ pub(crate) struct Child {
     pub(crate) pidfd: OwnedFd,
 }
 
-/// Copies this process into the new namespaces `flags` names (clone3(2)).
+/// The C library's own constant is too narrow for it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Copies this process into the new namespaces `flags` names, and into the control group `group` (clone3(2)).
 ///
 /// The raw call skips the C library's fork handlers, so this process must be single-threaded: then no lock of
 /// the allocator can be held by a thread that the copy does not have. `backend` states that to its callers.
-pub(crate) fn clone_into(flags: u64) -> io::Result<Forked> {
+pub(crate) fn clone_into(flags: u64, group: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     let mut pidfd: libc::c_int = -1;
     let args = libc::clone_args {
-        flags: flags | libc::CLONE_PIDFD as u64,
+        flags: flags | libc::CLONE_PIDFD as u64 | group.map_or(0, |_| CLONE_INTO_CGROUP),
         pidfd: (&raw mut pidfd) as u64,
         child_tid: 0,
         parent_tid: 0,
@@ -42,9 +45,9 @@ pub(crate) fn clone_into(flags: u64) -> io::Result<Forked> {
         tls: 0,
         set_tid: 0,
         set_tid_size: 0,
-        cgroup: 0,
+        cgroup: group.map_or(0, |group| group.as_raw_fd() as u64),
     };
-    // SAFETY: `args` is a whole clone_args whose only pointer is to a live int. Without CLONE_VM the child
+    // SAFETY: `args` is a whole clone_args whose only pointer is to a live int, and `group` is open. Without CLONE_VM the child
     // has its own copy of all memory, and without CLONE_THREAD no state is shared but descriptors' offsets.
     let returned = checked(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) })?;
     match Pid::from_raw(returned as i32) {

@@ -12,12 +12,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 
 use crate::backend::{Finished, RunError, Usage, exit_from_wait};
-use pinfold_core::outcome::{Exit, LimitKind};
+use pinfold_core::outcome::LimitKind;
 
+use crate::cgroup::Group;
 use crate::descriptors::Captured;
 use crate::guest::{Channel, Ended, GuestError, Order, Report};
 use crate::ids::{IdError, Ids};
-use crate::memory::Sampler;
+use crate::monitor::{Monitor, Summary};
 use crate::pty::Relay;
 use crate::survey::watch::Watch;
 use crate::survey::{EndReport, Survey};
@@ -107,7 +108,9 @@ pub struct Running {
     started: Instant,
     deadline: Option<Instant>,
     limit: Option<LimitKind>,
-    memory: Sampler,
+    monitor: Monitor,
+    /// Its control groups, where there are some.
+    group: Option<Group>,
     failure: Option<RunError>,
     ended: Option<Ended>,
     not_started: Option<io::Error>,
@@ -129,7 +132,6 @@ impl Running {
     ) -> Self {
         let started = Instant::now();
         let timeout = Duration::from_millis(limits.timeout_ms.value);
-        let memory = limits.max_memory_mb.value.saturating_mul(1 << 20);
         Self {
             child: Some(child),
             reaped: None,
@@ -143,7 +145,8 @@ impl Running {
             started,
             deadline: started.checked_add(timeout),
             limit: None,
-            memory: Sampler::new(memory, started),
+            monitor: Monitor::new(limits, started),
+            group: None,
             failure: None,
             ended: None,
             not_started: None,
@@ -162,6 +165,11 @@ impl Running {
     /// Maps its ids.
     pub(super) fn map_ids(&self) -> Result<(), IdError> {
         self.child.as_ref().map_or(Ok(()), |child| self.ids.write_maps(child.pid))
+    }
+
+    /// Counts what it uses by `group`, and removes that at the end.
+    pub(super) fn count_in(&mut self, group: Group) {
+        self.group = Some(group);
     }
 
     /// Keeps the survey for the end, and what to watch until then.
@@ -241,10 +249,10 @@ impl Running {
             self.deadline = None;
             self.exceed(LimitKind::Wall)?;
         }
-        if let Some(pid) = self.pid().filter(|_| self.memory.is_due())
-            && self.memory.is_exceeded_below(pid)
+        if let Some(pid) = self.pid().filter(|_| self.limit.is_none() && Instant::now() >= self.monitor.due())
+            && let Some(limit) = self.monitor.look(self.group.as_ref(), pid)?
         {
-            self.exceed(LimitKind::Memory)?;
+            self.exceed(limit)?;
         }
         if signal {
             self.signalled()?;
@@ -268,14 +276,20 @@ impl Running {
         self.child.is_none() || self.ended.is_some_and(|ended| ended.alone)
     }
 
-    /// A limit is passed: everything inside ends. The first one is the one that is told.
-    fn exceed(&mut self, limit: LimitKind) -> Result<(), RunError> {
-        self.limit.get_or_insert(limit);
+    /// A limit is passed: everything inside ends. The first one is the one that is told; where the kernel has killed for
+    /// want of memory already, it was first.
+    pub fn exceed(&mut self, limit: LimitKind) -> Result<(), RunError> {
+        if self.limit.is_none() {
+            let killed = self.group.as_ref().map_or(Ok(0), Group::oom_kills)?;
+            self.limit = Some(if killed > 0 { LimitKind::Memory } else { limit });
+        }
         self.kill()
     }
 
     fn time_left(&self) -> Option<Timespec> {
-        let next = self.deadline.map_or(self.memory.due(), |deadline| deadline.min(self.memory.due()));
+        // Once it is being ended there is nothing to look at.
+        let look = self.limit.is_none().then(|| self.monitor.due());
+        let next = [self.deadline, look].into_iter().flatten().min()?;
         Timespec::try_from(next.saturating_duration_since(Instant::now())).ok()
     }
 
@@ -415,11 +429,16 @@ impl Running {
     pub(super) fn abandon(mut self, error: RunError) -> RunError {
         let ended = self.kill().and_then(|()| self.bury());
         let cleared = self.survey.take().map_or(Ok(()), |survey| survey.finish().map(drop));
+        let cleared = cleared.map_err(RunError::End).and(self.remove_group());
         match (cleared, ended, self.failure.take()) {
-            (Err(left), ..) => RunError::End(left),
+            (Err(left), ..) => left,
             (Ok(()), Err(error), _) => error,
             (Ok(()), Ok(()), failure) => failure.unwrap_or(error),
         }
+    }
+
+    fn remove_group(&mut self) -> Result<(), RunError> {
+        Ok(self.group.take().map_or(Ok(()), Group::remove)?)
     }
 
     /// What came of it, once everything inside is gone; ends it first if need be.
@@ -442,33 +461,30 @@ impl Running {
             if let (RunError::Uncovered { message }, Ok(end)) = (&mut failure, &end) {
                 end.findings().for_each(|finding| message.push_str(&format!("; {finding}")));
             }
+            self.remove_group()?;
             return Err(failure);
         }
-        let (exit, usage) = match (self.ended, self.reaped) {
-            (Some(ended), _) => {
-                let (cpu, peak_memory_bytes) = (Duration::from_micros(ended.cpu_us), ended.peak_memory_bytes);
-                (exit_from_wait(ended.status), Usage { wall, cpu, peak_memory_bytes })
-            }
-            // Killed: by the time limit, by the caller, or from outside.
-            (None, Some(Reaped { status, cpu, peak_memory_bytes }))
-                if self.limit.is_some() || self.confined.is_some() =>
-            {
-                (exit_from_wait(status), Usage { wall, cpu, peak_memory_bytes })
-            }
-            (None, reaped) => {
-                return Err(RunError::Vanished { status: reaped.map_or(0, |reaped| reaped.status) });
-            }
+        let told = match (self.ended, self.reaped) {
+            (Some(ended), _) => (ended.status, Duration::from_micros(ended.cpu_us), ended.peak_memory_bytes),
+            (None, Some(reaped)) => (reaped.status, reaped.cpu, reaped.peak_memory_bytes),
+            (None, None) => return Err(RunError::Vanished { status: 0 }),
         };
-        // The kernel's own way of saying which per-process limit it was.
-        let limit = self.limit.or(match exit {
-            Exit::Signal(libc::SIGXCPU) => Some(LimitKind::Cpu),
-            Exit::Signal(libc::SIGXFSZ) => Some(LimitKind::Disk),
-            Exit::Signal(_) | Exit::Code(_) => None,
-        });
+        let (status, cpu, peak_memory_bytes) = told;
+        let exit = exit_from_wait(status);
+        let usage = Usage { wall, cpu, peak_memory_bytes, peak_processes: 1 };
+        let summary = self.monitor.sum_up(self.group.as_ref(), (self.limit, exit), usage)?;
+        self.remove_group()?;
+        // It may be killed without a word of the guest's: by a limit, by the caller, or from outside.
+        if self.ended.is_none() && summary.limit.is_none() && self.confined.is_none() {
+            return Err(RunError::Vanished { status });
+        }
+        let Summary { limit, refused_forks, usage, warnings } = summary;
         Ok(Finished {
             exit,
             limit,
             left,
+            warnings,
+            refused_forks,
             not_started: self.not_started.take(),
             usage,
             landlock: self.confined.take().unwrap_or_default(),
