@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
-use pinfold_core::outcome::{LimitKind, Outcome};
+use pinfold_core::outcome::{LimitKind, Outcome, Warning};
 use pinfold_core::plan::Plan;
 use pinfold_core::text::{visible, visible_bytes};
 use pinfold_engine::record::Record;
@@ -84,9 +84,28 @@ impl Run {
     }
 }
 
-/// Which limit ended it, what was dropped, and what was moved out of the host's way.
+/// How near a limit was, in the unit that people set it in.
+fn nearness(warning: &Warning) -> String {
+    let Warning { limit_type, current, max } = warning;
+    let (unit, each) = match limit_type {
+        LimitKind::Memory | LimitKind::Disk => (" MB", 1 << 20),
+        LimitKind::Cpu | LimitKind::Wall => (" s", 1000),
+        LimitKind::Output => (" bytes", 1),
+        LimitKind::Processes | LimitKind::Fds => ("", 1),
+    };
+    let shown = |amount: u64| match (amount % each, each) {
+        (rest, 1000) if rest >= 100 => format!("{}.{}", amount / each, rest / 100),
+        _ => (amount / each).to_string(),
+    };
+    format!("{}: {} of {}{unit}", limit_type.name(), shown(*current), shown(*max))
+}
+
+/// Which limits were near, which one ended it, what was dropped, and what was moved out of the host's way.
 fn say_what_happened(outcome: &Outcome, plan: &Plan) {
     let limits = &plan.limits;
+    for warning in &outcome.warnings {
+        output::words(&format!("pinfold: warning: {}\n", nearness(warning)));
+    }
     if let Some(limit) = outcome.limit {
         let (bound, because) = match limit {
             LimitKind::Cpu => {
