@@ -26,6 +26,8 @@ use files::Directory;
 pub use find::{Controller, Places, Version};
 use hold::{make_locked, remove, sweep};
 
+use crate::sys;
+
 /// The period over which the use of processors is measured, the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
@@ -256,7 +258,12 @@ impl Drop for Group {
     }
 }
 
-/// Moves the calling process, which must have one thread, into the version 1 group that `entrance` belongs to.
-pub(crate) fn enter(entrance: impl AsFd) -> Result<(), CgroupError> {
-    rustix::io::write(entrance, b"0").map(drop).map_err(|error| CgroupError::Enter(error.into()))
+/// Moves the calling process, which must have one thread, into the version 1 groups that `entrances` belong to, and
+/// makes them the root of all that it sees: their names are nobody's business inside.
+pub(crate) fn enter(entrances: Vec<OwnedFd>) -> Result<(), CgroupError> {
+    let failed = |error: io::Error| CgroupError::Enter(error);
+    for entrance in &entrances {
+        rustix::io::write(entrance, b"0").map_err(|error| failed(error.into()))?;
+    }
+    if entrances.is_empty() { Ok(()) } else { sys::clone::new_cgroup_namespace().map_err(failed) }
 }

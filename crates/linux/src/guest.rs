@@ -208,10 +208,7 @@ impl Guest {
 
     /// The guest moves itself, for what `cgroup` says; its children are born where it is.
     pub(crate) fn enter_groups(&mut self) -> Result<(), StepError> {
-        for entrance in self.entrances.drain(..) {
-            cgroup::enter(entrance)?;
-        }
-        Ok(())
+        Ok(cgroup::enter(std::mem::take(&mut self.entrances))?)
     }
 
     pub(crate) fn zones(&mut self) -> Result<(), StepError> {

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
 
 use super::checked;
 
@@ -128,4 +129,11 @@ impl Beside {
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes no pointers and does not return.
     unsafe { libc::_exit(code) }
+}
+
+/// Makes the caller's present control groups the root of those that it sees.
+pub(crate) fn new_cgroup_namespace() -> io::Result<()> {
+    // SAFETY: the flag does not unshare descriptors, which is what makes the call unsafe.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWCGROUP)? };
+    Ok(())
 }
