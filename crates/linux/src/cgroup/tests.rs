@@ -153,9 +153,9 @@ fn a_process_is_born_in_a_real_v2_group() {
         return; // not this caller's to make
     }
     let group = fs::File::open(&path).unwrap();
-    let child = match crate::sys::clone::clone_into(0, Some(group.as_fd())).unwrap() {
-        crate::sys::clone::Forked::Child => crate::sys::clone::exit_now(0),
-        crate::sys::clone::Forked::Parent(child) => child,
+    let child = match sys::clone::clone_into(0, Some(group.as_fd())).unwrap() {
+        sys::clone::Forked::Child => sys::clone::exit_now(0),
+        sys::clone::Forked::Parent(child) => child,
     };
     let born = fs::read_to_string(format!("/proc/{}/cgroup", child.pid.as_raw_nonzero())).unwrap();
     crate::sys::wait::reap(child.pid).unwrap();
