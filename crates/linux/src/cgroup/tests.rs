@@ -158,7 +158,7 @@ fn a_process_is_born_in_a_real_v2_group() {
         sys::clone::Forked::Parent(child) => child,
     };
     let born = fs::read_to_string(format!("/proc/{}/cgroup", child.pid.as_raw_nonzero())).unwrap();
-    crate::sys::wait::reap(child.pid).unwrap();
+    sys::wait::reap(child.pid).unwrap();
     remove(&path).unwrap();
     assert!(born.contains(path.file_name().unwrap().to_str().unwrap()), "{born}");
 }
