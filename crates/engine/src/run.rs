@@ -10,7 +10,7 @@ use pinfold_core::id::SandboxId;
 use pinfold_core::outcome::{Certainty, LimitKind, Outcome, Said, Usage, Violation, Warning};
 use pinfold_core::plan::{OnOutputLimit, Plan};
 use pinfold_linux::backend::namespace::{self, Running, Turn, Until};
-use pinfold_linux::backend::{Finished, Launch, RunError, Stdio};
+use pinfold_linux::backend::{Finished, Launch, RunError, Stdio, Task};
 use pinfold_linux::environment;
 
 use crate::dirs::Dirs;
@@ -75,9 +75,8 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
     let launch = Launch {
         id: job.id,
         plan: job.plan,
-        command: job.command,
+        task: Task::Command { words: job.command, stdio },
         environment: &environment,
-        stdio,
         state: &job.dirs.state,
     };
     let mut running = namespace::start(&launch)?;

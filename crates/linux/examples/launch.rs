@@ -22,7 +22,7 @@ use pinfold_core::plan::{
 };
 use pinfold_core::zone::Access;
 use pinfold_linux::backend::namespace::{Running, Turn, Until, start};
-use pinfold_linux::backend::{Launch, RunError, Stdio};
+use pinfold_linux::backend::{Launch, RunError, Stdio, Task};
 
 fn main() -> ExitCode {
     match launch() {
@@ -50,9 +50,8 @@ fn launch() -> Result<u8, String> {
     let launch = Launch {
         id: options.id,
         plan: &options.plan,
-        command: &options.command,
+        task: Task::Command { words: &options.command, stdio: options.stdio },
         environment: &environment,
-        stdio: options.stdio,
         state: &options.state,
     };
     let mut running = start(&launch).map_err(words)?;

@@ -4,6 +4,7 @@ pub mod coverage;
 pub mod namespace;
 
 use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use pinfold_core::control::Control;
@@ -16,19 +17,37 @@ pub use crate::descriptors::Stdio;
 use crate::steps::StepFailed;
 use crate::survey::{EndReport, SurveyError};
 
-/// One command to run behind a wall.
+/// What a sandbox is made for.
+#[derive(Debug)]
+pub enum Task<'a> {
+    /// One command, with which it ends.
+    Command {
+        /// The program and its arguments; at least one word.
+        words: &'a [OsString],
+        /// Where input and output go.
+        stdio: Stdio,
+    },
+    /// Commands that clients send in (see [`crate::live`]).
+    Serve {
+        /// The sandbox's end of the door of the client that it belongs to: it ends when that client is gone.
+        door: Option<BorrowedFd<'a>>,
+        /// Whether the supervisor wants to know when there is something to do (see
+        /// [`namespace::Running::is_busy`]).
+        announces: bool,
+    },
+}
+
+/// A sandbox to make.
 #[derive(Debug)]
 pub struct Launch<'a> {
     /// What the sandbox is called.
     pub id: SandboxId,
     /// What must hold.
     pub plan: &'a Plan,
-    /// The program and its arguments; at least one word.
-    pub command: &'a [OsString],
+    /// What for.
+    pub task: Task<'a>,
     /// The variables inside (see [`crate::environment::resolve`]).
     pub environment: &'a [(OsString, OsString)],
-    /// Where input and output go.
-    pub stdio: Stdio,
     /// A directory of the caller's own that outlives runs: locks, known repositories, quarantine.
     pub state: &'a AbsPath,
 }

@@ -102,6 +102,19 @@ impl Streams {
         Ok((Self(streams), captured))
     }
 
+    /// These three, unless one of them must not enter.
+    pub(crate) fn given(streams: [OwnedFd; 3]) -> Result<Self, DescriptorError> {
+        for (stream, name) in streams.iter().zip(NAMES) {
+            check(stream.as_fd(), name)?;
+        }
+        Ok(Self(streams.map(Stream::Other)))
+    }
+
+    /// The inner terminal, three times.
+    pub(crate) fn terminal() -> Self {
+        Self([Stream::Terminal, Stream::Terminal, Stream::Terminal])
+    }
+
     /// Whether any of them is to be the inner terminal.
     pub(crate) fn wants_terminal(&self) -> bool {
         self.0.iter().any(|stream| matches!(stream, Stream::Terminal))

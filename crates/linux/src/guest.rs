@@ -1,37 +1,42 @@
-//! The guest: process 1 inside. It builds the sandbox around itself, starts the command, reaps whatever is
-//! left to it, passes signals on, says how the command ended, and takes everything with it when it goes.
+//! The guest: process 1 inside. It builds the sandbox around itself, confines itself, starts commands, reaps whatever
+//! is left to it, passes signals on, says how a command ended, and takes everything with it when it goes.
 //!
-//! It is a copy of the supervisor, forked and never exec'd, so it begins by wiping what it inherited. How the
-//! command confines itself is in `command`; what is said to the supervisor in `protocol`.
+//! It is a copy of the supervisor, forked and never exec'd, so it begins by wiping what it inherited. What confines it
+//! is inherited by every command, so that a filter is loaded once however many commands there are, and the guest
+//! itself can do no more than they can. How a command starts is in `command`; one command that the sandbox lives and
+//! dies with in `once`; any number of them in `service`; what is said to the supervisor in `protocol`.
 
 mod command;
-mod lost;
+mod leftovers;
+mod once;
 mod protocol;
+mod service;
 
 use std::error::Error;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, WaitOptions, kill_process_group, set_dumpable_behavior,
-    set_parent_process_death_signal, wait,
+    DumpableBehavior, Pid, Signal, kill_process_group, set_dumpable_behavior, set_parent_process_death_signal,
 };
 
-pub(crate) use command::{Command, Confinement, Program};
+pub(crate) use command::{Command, Program};
 pub(crate) use protocol::{Channel, Cover, Ended, Order, Report};
+pub(crate) use service::Service;
 
 use crate::cgroup;
 use crate::ids::Ids;
+use crate::landlock::Enforced;
 use crate::mounts::{self, Build, Layout};
 use crate::namespaces::{self, Network};
-use crate::pty;
+use crate::pty::PtyError;
+use crate::seccomp::Filter;
 use crate::steps::{self, StepError, StepFailed};
 use crate::survey::With;
 use crate::sys;
-use crate::sys::signal::Signals;
+use crate::{capabilities, landlock};
 
 /// Why the guest could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +82,38 @@ pub enum GuestError {
     /// The score for the out-of-memory killer cannot be raised.
     #[error("cannot raise oom_score_adj")]
     Oom(#[source] io::Error),
+    /// The processes inside cannot be looked at.
+    #[error("cannot look at the processes inside")]
+    Processes(#[source] io::Error),
+    /// There is no terminal.
+    #[error(transparent)]
+    Terminal(PtyError),
     /// The bit cannot be set.
     #[error("cannot set no_new_privs")]
     NoNewPrivileges(#[source] io::Error),
+}
+
+/// Killed first when the host runs out of memory.
+const OOM_SCORE: &[u8] = b"500";
+
+/// What the guest, and with it every command, is confined with.
+pub(crate) struct Confinement {
+    /// What Landlock allows; nothing where the kernel has none and the plan does without.
+    pub(crate) landlock: Option<landlock::Rules>,
+    /// The filter, likewise.
+    pub(crate) filter: Option<Filter>,
+    /// Whether the bit is set.
+    pub(crate) no_new_privileges: bool,
+    /// Whether capabilities are emptied.
+    pub(crate) drop_capabilities: bool,
+}
+
+/// What the sandbox is there for.
+pub(crate) enum Work {
+    /// One command, with which it ends.
+    Once(Box<Command>),
+    /// Commands that are asked for, until the supervisor ends it.
+    Service(Service),
 }
 
 /// Everything that the guest was given, and what it has made so far.
@@ -92,19 +126,23 @@ pub(crate) struct Guest {
     pub(crate) layout: Option<Layout>,
     /// What is covered, as the supervisor says: where in the root, and with what.
     pub(crate) covers: Vec<(PathBuf, With)>,
-    /// What to start.
-    pub(crate) command: Command,
+    /// What it is confined with.
+    pub(crate) confinement: Confinement,
+    /// What to do.
+    pub(crate) work: Work,
     /// The root while it is built.
     pub(crate) build: Option<Build>,
     /// The network while it is made.
     pub(crate) network: Option<Network>,
     /// Ways into its control groups, as the supervisor hands them over.
     pub(crate) entrances: Vec<OwnedFd>,
+    /// What Landlock said.
+    pub(crate) confined: String,
 }
 
 /// Runs the guest, in the process that clone made.
 pub(crate) fn run(mut guest: Guest) -> ! {
-    let ended = steps::run(steps::guest(), &mut guest).and_then(|()| guest.serve());
+    let ended = steps::run(steps::guest(), &mut guest).and_then(|()| guest.work());
     match ended {
         Ok(()) => sys::clone::exit_now(0),
         Err(failed) => {
@@ -142,7 +180,11 @@ impl Guest {
 
     pub(crate) fn wipe(&mut self) -> Result<(), StepError> {
         // The one variable that is read inside; it can only narrow.
-        sys::wipe::wipe_arguments_and_environment(crate::landlock::PRETEND_ABI);
+        sys::wipe::wipe_arguments_and_environment(landlock::PRETEND_ABI);
+        // What the caller ignores is its own affair: under nohup(1) no command would ever see SIGHUP.
+        for signal in (1..=31).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
+            sys::signal::restore_default(signal).map_err(GuestError::Signals)?;
+        }
         Ok(())
     }
 
@@ -245,15 +287,20 @@ impl Guest {
         Ok(())
     }
 
-    /// A rename on the host can take a cover away (mount_namespaces(7)), so the supervisor watches them.
+    /// A rename on the host can take a cover away (mount_namespaces(7)), so the supervisor watches the mounts and has
+    /// the namespace to put a cover back.
     pub(crate) fn show_mounts(&mut self) -> Result<(), StepError> {
         if self.covers.is_empty() {
             return Ok(());
         }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let mounts = rustix::fs::open(c"/proc/self/mountinfo", flags, Mode::empty())
-            .map_err(|error| GuestError::Mounts(error.into()))?;
-        self.channel.report(Report::Mounts(mounts)).map_err(GuestError::Channel)?;
+        let open = |path| {
+            let opened = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            opened.map_err(|error| GuestError::Mounts(error.into()))
+        };
+        let namespace = Report::Namespace(open(c"/proc/self/ns/mnt")?);
+        self.channel.report(namespace).map_err(GuestError::Channel)?;
+        let mounts = Report::Mounts(open(c"/proc/self/mountinfo")?);
+        self.channel.report(mounts).map_err(GuestError::Channel)?;
         Ok(())
     }
 
@@ -263,13 +310,17 @@ impl Guest {
         Ok(())
     }
 
-    pub(crate) fn terminal(&mut self) -> Result<(), StepError> {
-        if !self.command.streams.wants_terminal() {
-            return Ok(());
-        }
-        let (outer, inner) = pty::open()?;
-        self.command.terminal = Some(inner);
-        self.channel.report(Report::Terminal(outer)).map_err(GuestError::Channel)?;
+    /// A process that is not dumpable may not write its own score, and a change of ids may have made it so. Commands
+    /// inherit the score; the guest, which uses next to no memory, is not the one that is chosen among them.
+    pub(crate) fn oom(&mut self) -> Result<(), StepError> {
+        let raise = || -> io::Result<()> {
+            set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            let file = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty())?;
+            rustix::io::write(file, OOM_SCORE)?;
+            Ok(())
+        };
+        raise().map_err(GuestError::Oom)?;
         Ok(())
     }
 
@@ -281,86 +332,67 @@ impl Guest {
         Ok(())
     }
 
-    /// Starts the command and stays until it has ended.
-    fn serve(&mut self) -> Result<(), StepFailed> {
-        let failed = |error: GuestError| StepFailed { step: "serve", error: error.into() };
-        let waiting = Signals::of(&[libc::SIGCHLD]);
-        waiting.block().map_err(|error| failed(GuestError::Signals(error)))?;
-        let Self { command, channel, .. } = self;
-        let main = sys::clone::spawn_sharing(|| command.become_program(channel))
-            .map_err(|error| failed(GuestError::Fork(error)))?;
-        // The command has exec'd or given up by now, and left its status in the shared memory.
-        if let Some(status) = command.confined.take() {
-            channel.report(Report::Confined(status)).map_err(|error| failed(GuestError::Channel(error)))?;
+    pub(crate) fn no_new_privileges(&mut self) -> Result<(), StepError> {
+        if self.confinement.no_new_privileges {
+            rustix::thread::set_no_new_privs(true)
+                .map_err(|error| GuestError::NoNewPrivileges(error.into()))?;
         }
-        sys::descriptors::close_all_but(&self.channel)
-            .map_err(|error| failed(GuestError::Descriptors(error)))?;
-        let signals = waiting.descriptor().map_err(|error| failed(GuestError::Signals(error)))?;
-        let ended = attend(&self.channel, &self.covers, &signals, main).map_err(failed)?;
-        let Some(ended) = ended else { return Ok(()) };
-        self.channel.report(Report::Ended(ended)).map_err(|error| failed(GuestError::Channel(error)))
+        Ok(())
     }
-}
 
-/// Passes signals on and reaps until the process `main` has ended, and how; nothing when the supervisor is gone.
-fn attend(
-    channel: &Channel,
-    covers: &[(PathBuf, With)],
-    signals: &OwnedFd,
-    main: Pid,
-) -> Result<Option<Ended>, GuestError> {
-    loop {
-        let mut ready = [PollFd::new(channel, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        match poll(&mut ready, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(GuestError::Signals(error.into())),
+    pub(crate) fn capabilities(&mut self) -> Result<(), StepError> {
+        if self.confinement.drop_capabilities {
+            capabilities::drop_all()?;
         }
-        let (order, ended) = (ready[0].revents(), ready[1].revents());
-        if !ended.is_empty() {
-            while sys::signal::next(signals).map_err(GuestError::Signals)?.is_some() {}
-            if let Some(ended) = reap(main)? {
-                return Ok(Some(ended));
-            }
-        }
-        if !order.is_empty() {
-            match channel.next_order().map_err(GuestError::Channel)? {
-                Some(Order::Signal(signal)) => pass_on(main, signal)?,
-                Some(Order::Restore(cover)) => lost::restore(channel, covers, cover)?,
-                // The supervisor is gone: everything inside goes with the guest.
-                None => return Ok(None),
-                Some(Order::Go | Order::Mount(_) | Order::Enter(_) | Order::Covers(_) | Order::Covered) => {
-                    return Err(GuestError::Channel(io::ErrorKind::InvalidData.into()));
-                }
-            }
-        }
+        Ok(())
     }
-}
 
-/// Reaps all that has ended; how `main` did when it is among them.
-fn reap(main: Pid) -> Result<Option<Ended>, GuestError> {
-    let mut status = None;
-    loop {
-        let alone = match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, ended))) => {
-                if pid == main {
-                    status = Some(ended.as_raw());
-                }
-                continue;
-            }
-            Ok(None) => false,
-            Err(rustix::io::Errno::CHILD) => true,
-            Err(error) => return Err(GuestError::Signals(error.into())),
+    pub(crate) fn landlock(&mut self) -> Result<(), StepError> {
+        let Some(rules) = &self.confinement.landlock else { return Ok(()) };
+        let restricted = landlock::restrict(rules)?;
+        let abi = restricted.abi.map_or_else(|| "no ABI".to_owned(), |abi| format!("ABI {abi}"));
+        self.confined = match restricted.enforced {
+            Enforced::Fully => format!("{abi}, fully enforced"),
+            Enforced::Partially(gaps) => format!("{abi}, partially enforced: {gaps}"),
+            Enforced::Not(reason) => format!("not enforced: {reason}"),
         };
-        let Some(status) = status else { return Ok(None) };
-        let (cpu, peak_memory_bytes) = sys::wait::used_inside().map_err(GuestError::Signals)?;
-        return Ok(Some(Ended { status, alone, cpu_us: cpu.as_micros() as u64, peak_memory_bytes }));
+        Ok(())
+    }
+
+    pub(crate) fn seccomp(&mut self) -> Result<(), StepError> {
+        if let Some(filter) = &self.confinement.filter {
+            filter.install()?;
+        }
+        Ok(())
+    }
+
+    /// Does what it is there for; nothing in here fails without the sandbox ending.
+    fn work(&mut self) -> Result<(), StepFailed> {
+        let confined = Report::Confined(std::mem::take(&mut self.confined));
+        let told = self.channel.report(confined).map_err(GuestError::Channel);
+        let worked = told.and_then(|()| match &mut self.work {
+            Work::Once(command) => once::run(&self.channel, command),
+            Work::Service(service) => service.run(&self.channel),
+        });
+        worked.map_err(|error| StepFailed { step: "serve", error: error.into() })
     }
 }
 
-/// Sends a signal to the command's process group, as a terminal would.
-fn pass_on(main: Pid, signal: i32) -> Result<(), GuestError> {
+/// Lets everything inside stand still, or go on.
+fn hold(channel: &Channel, order: &Order) -> Result<(), GuestError> {
+    match order {
+        Order::Stop => {
+            sys::signal::send_to_all(libc::SIGSTOP).map_err(GuestError::Signals)?;
+            channel.report(Report::Stopped).map_err(GuestError::Channel)
+        }
+        _ => sys::signal::send_to_all(libc::SIGCONT).map_err(GuestError::Signals),
+    }
+}
+
+/// Sends a signal to the process group that `leader`, an unreaped child, leads, as a terminal would.
+fn pass_on(leader: Pid, signal: i32) -> Result<(), GuestError> {
     let Some(signal) = Signal::from_named_raw(signal) else { return Ok(()) };
-    match kill_process_group(main, signal) {
+    match kill_process_group(leader, signal) {
         // It ended a moment ago, or has not made its group yet and is not running anything either.
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(GuestError::Signals(error.into())),

@@ -162,11 +162,16 @@ impl Monitor {
         let used_up = usage.cpu + TICK >= self.max_cpu;
         let limit = limit.or(match exit {
             _ if oom => Some(LimitKind::Memory),
-            Exit::Signal(libc::SIGXCPU | libc::SIGKILL) if used_up => Some(LimitKind::Cpu),
+            // The kernel counts whole ticks for this one, and so may be ahead of what it reports.
+            Exit::Signal(libc::SIGXCPU) => Some(LimitKind::Cpu),
+            Exit::Signal(libc::SIGKILL) if used_up => Some(LimitKind::Cpu),
             Exit::Signal(libc::SIGXFSZ) => Some(LimitKind::Disk),
             _ => None,
         });
-        self.warn_if_near(LimitKind::Cpu, millis(usage.cpu), millis(self.max_cpu));
+        match limit {
+            Some(LimitKind::Cpu) => self.warn(LimitKind::Cpu, millis(usage.cpu), millis(self.max_cpu)),
+            _ => self.warn_if_near(LimitKind::Cpu, millis(usage.cpu), millis(self.max_cpu)),
+        }
         self.warn_if_near(LimitKind::Wall, millis(usage.wall), millis(self.timeout));
         self.warn_of_processes();
         // Faster than a sample: the limit was near before it acted all the same. A peak alone proves nothing, since it

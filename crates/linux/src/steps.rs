@@ -64,7 +64,7 @@ steps! {
 steps! {
     /// In the new namespaces, as process 1.
     guest: Guest {
-        "wipe", "overwrite the inherited arguments and environment" => Guest::wipe;
+        "wipe", "overwrite the inherited arguments and environment; let every signal act as it does by default" => Guest::wipe;
         "follow", "die with the supervisor" => Guest::follow;
         "network", "begin to make a network namespace with nothing but loopback, beside what follows"
             => Guest::begin_network;
@@ -83,23 +83,22 @@ steps! {
         "enter-network", "wait for the network namespace and enter it" => Guest::enter_network;
         "pivot", "change into the new root and let go of the old" => Guest::pivot;
         "mounts", "let the supervisor watch the mounts" => Guest::show_mounts;
-        "terminal", "open a terminal of its own and hand its other end out" => Guest::terminal;
-        "seal", "close all else and refuse to be traced" => Guest::seal;
+        "oom", "be among the first to go when memory runs out" => Guest::oom;
+        "seal", "refuse to be traced" => Guest::seal;
+        "no-new-privileges", "give up gaining privileges by exec" => Guest::no_new_privileges;
+        "capabilities", "empty every capability set" => Guest::capabilities;
+        "landlock", "restrict file access a second time, by path" => Guest::landlock;
+        "seccomp", "load the system-call filter" => Guest::seccomp;
     }
 }
 
 steps! {
-    /// In the process that becomes the command.
+    /// In the process that becomes a command. All that confines it is inherited from the guest.
     command: Command {
         "session", "lead a session of its own, with the inner terminal if there is one" => Command::session;
         "streams", "set up the standard descriptors; nothing else survives exec" => Command::streams;
         "directory", "change to the working directory" => Command::directory;
-        "oom", "be the first to go when memory runs out" => Command::oom;
         "limits", "set resource limits" => Command::limits;
-        "no-new-privileges", "give up gaining privileges by exec" => Command::no_new_privileges;
-        "capabilities", "empty every capability set" => Command::capabilities;
-        "landlock", "restrict file access a second time, by path" => Command::landlock;
-        "seccomp", "load the system-call filter" => Command::seccomp;
     }
 }
 

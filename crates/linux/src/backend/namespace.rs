@@ -4,6 +4,7 @@
 mod running;
 
 use std::ffi::OsStr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use pinfold_core::path::AbsPath;
@@ -13,11 +14,13 @@ use pinfold_core::zone::Access;
 pub use super::coverage::cover;
 pub use running::{Running, Turn, Until};
 
-use super::{Finished, Launch, RunError};
+use super::{Finished, Launch, RunError, Task};
 use crate::cgroup::{Controller, Group, Places, Version};
 use crate::descriptors::{Captured, Streams};
 use crate::environment;
-use crate::guest::{self, Channel, Command, Confinement, Cover, Guest, GuestError, Order, Program};
+use crate::guest::{
+    self, Channel, Command, Confinement, Cover, Guest, GuestError, Order, Program, Service, Work,
+};
 use crate::ids::{IdError, Ids};
 use crate::landlock::Rules;
 use crate::mounts::{Layout, Mounts, Source, What};
@@ -29,6 +32,7 @@ use crate::steps::{self, StepError, StepFailed};
 use crate::survey::{self, Because, StateDir, Zone};
 use crate::sys;
 use crate::sys::clone::Forked;
+use crate::sys::signal::Signals;
 use running::Waiting;
 
 /// Runs a command to its end. The caller must be single-threaded.
@@ -50,11 +54,17 @@ pub fn start(launch: &Launch<'_>) -> Result<Running, RunError> {
 }
 
 fn start_as(launch: &Launch<'_>, owner: Option<(u32, u32)>) -> Result<Running, RunError> {
-    let environment = environment::effective(launch.environment);
-    let program = Program::new(launch.command, &environment).ok_or(RunError::Command)?;
+    let program = match &launch.task {
+        Task::Command { words, .. } => {
+            let environment = environment::effective(launch.environment);
+            Some(Program::new(words, &environment).ok_or(RunError::Command)?)
+        }
+        Task::Serve { .. } => None,
+    };
     let mut start = Start {
         launch,
         owner,
+        program,
         streams: None,
         layout: None,
         ids: None,
@@ -64,7 +74,7 @@ fn start_as(launch: &Launch<'_>, owner: Option<(u32, u32)>) -> Result<Running, R
         covers: Vec::new(),
     };
     steps::run(steps::host(), &mut start)?;
-    start.clone(program)?;
+    start.clone()?;
     let prepared = steps::run(steps::beside(), &mut start);
     match (start.running, prepared) {
         (Some(running), Ok(())) => Ok(running),
@@ -78,6 +88,8 @@ pub(crate) struct Start<'a> {
     launch: &'a Launch<'a>,
     /// Who the command has to be, where that is known already.
     owner: Option<(u32, u32)>,
+    /// The one command, if there is only one.
+    program: Option<Program>,
     streams: Option<(Streams, Captured)>,
     layout: Option<Layout>,
     ids: Option<Ids>,
@@ -91,14 +103,19 @@ pub(crate) struct Start<'a> {
 
 impl Start<'_> {
     pub(crate) fn stdio(&mut self) -> Result<(), StepError> {
-        self.streams = Some(Streams::look(self.launch.stdio)?);
+        if let Task::Command { stdio, .. } = self.launch.task {
+            self.streams = Some(Streams::look(stdio)?);
+        }
         Ok(())
     }
 
     pub(crate) fn layout(&mut self) -> Result<(), StepError> {
         let path = self.launch.environment.iter().find(|(name, _)| name == "PATH");
         let path = path.map_or(OsStr::new(""), |(_, value)| value.as_os_str());
-        let program = self.launch.command.first().map_or(OsStr::new(""), |name| name.as_os_str());
+        let program = match &self.launch.task {
+            Task::Command { words, .. } => words.first().map_or(OsStr::new(""), |name| name.as_os_str()),
+            Task::Serve { .. } => OsStr::new(""),
+        };
         self.layout = Some(Layout::new(self.launch.plan, program, path)?);
         Ok(())
     }
@@ -152,18 +169,19 @@ impl Start<'_> {
         }
         let state = StateDir::open(self.launch.state.as_path())?;
         let survey = survey::take(&self.launch.plan.files, &zones, &state)?;
-        let (mut numbers, mut paths) = (Vec::new(), Vec::new());
+        let (mut numbers, mut places) = (Vec::new(), Vec::new());
         for (number, cover) in survey.covers.iter().enumerate() {
             if is_switched_off(cover.because) {
                 continue;
             }
             let inside = zones[cover.zone].inside.as_path();
             let empty = cover.path.as_os_str().is_empty();
-            paths.push(if empty { inside.to_owned() } else { inside.join(&cover.path) });
+            let at = if empty { inside.to_owned() } else { inside.join(&cover.path) };
+            places.push((at, cover.with));
             numbers.push(number);
             self.covers.push(Cover { zone: cover.zone, path: cover.path.clone(), with: cover.with });
         }
-        running.keep(survey, numbers, paths);
+        running.keep(survey, numbers, places);
         Ok(())
     }
 
@@ -197,7 +215,6 @@ impl Start<'_> {
         };
         let landlock = (!without("landlock") && !pretends_missing("landlock")).then(|| rules(layout));
         self.filters = Some(Confinement {
-            limits: limits(plan),
             landlock,
             filter,
             no_new_privileges: plan.privileges.no_new_privileges && !without("no_new_privs"),
@@ -206,35 +223,53 @@ impl Start<'_> {
         Ok(())
     }
 
-    /// Makes the sandbox's first process from what the steps prepared.
-    fn clone(&mut self, program: Program) -> Result<(), RunError> {
+    /// What the guest is there for.
+    fn work(&mut self, mask: Signals) -> Result<(Work, Captured, [bool; 3]), RunError> {
+        let limits = limits(self.launch.plan);
         let unprepared = || StepFailed { step: "clone", error: GuestError::NoRoot.into() };
-        let (streams, captured) = self.streams.take().ok_or_else(unprepared)?;
+        match &self.launch.task {
+            Task::Command { .. } => {
+                let (streams, captured) = self.streams.take().ok_or_else(unprepared)?;
+                let terminals = streams.terminals();
+                let command = Command {
+                    program: self.program.take().ok_or_else(unprepared)?,
+                    directory: self.launch.plan.directory.as_path().to_owned(),
+                    streams,
+                    limits,
+                    mask,
+                    terminal: None,
+                };
+                Ok((Work::Once(Box::new(command)), captured, terminals))
+            }
+            Task::Serve { door, announces } => {
+                let owner = door.map(duplicate).transpose()?.map(Into::into);
+                let service = Service { owner, limits, announces: *announces };
+                Ok((Work::Service(service), Captured::default(), [false; 3]))
+            }
+        }
+    }
+
+    /// Makes the sandbox's first process from what the steps prepared.
+    fn clone(&mut self) -> Result<(), RunError> {
+        let unprepared = || StepFailed { step: "clone", error: GuestError::NoRoot.into() };
         let ids = self.ids.take().ok_or_else(unprepared)?;
         let confinement = self.filters.take().ok_or_else(unprepared)?;
-        let terminals = streams.terminals();
         let (host, inside) =
             Channel::pair().map_err(|source| RunError::Supervise { action: "make a socket", source })?;
         let signals = Waiting::begin()?;
-        let command = Command {
-            program,
-            directory: self.launch.plan.directory.as_path().to_owned(),
-            streams,
-            confinement,
-            mask: signals.before(),
-            terminal: None,
-            confined: None,
-        };
+        let (work, captured, terminals) = self.work(signals.before())?;
         let layout = self.layout.take();
         let guest = Guest {
             channel: inside,
             ids,
             layout,
             covers: Vec::new(),
-            command,
+            confinement,
+            work,
             build: None,
             network: None,
             entrances: Vec::new(),
+            confined: String::new(),
         };
         let group = self.group.take();
         let birthplace = group.as_ref().and_then(Group::birthplace);
@@ -251,13 +286,21 @@ impl Start<'_> {
         };
         let (ids, layout) = guest.into_supervisors();
         self.layout = layout;
-        self.running =
-            Some(Running::new(child, host, ids, signals, (captured, terminals), &self.launch.plan.limits));
+        let mut running =
+            Running::new(child, host, ids, signals, (captured, terminals), &self.launch.plan.limits);
+        if let Task::Serve { .. } = self.launch.task {
+            running.serve();
+        }
+        self.running = Some(running);
         if let (Some(running), Some(group)) = (&mut self.running, group) {
             running.count_in(group);
         }
         Ok(())
     }
+}
+
+fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, RunError> {
+    fd.try_clone_to_owned().map_err(|source| RunError::Supervise { action: "hand the door over", source })
 }
 
 /// Whether a debug build is told to leave such covers out.

@@ -1,5 +1,5 @@
-//! The process that becomes the command: each function is one of the last steps, in the order of `steps`, and
-//! after them comes exec. Everything is inherited by whatever the command starts.
+//! The process that becomes a command: each step is a function here, in the order of `steps`, and after them comes
+//! exec. What confines it is the guest's own, inherited.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -7,26 +7,22 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::Pid;
 
-use super::{Channel, GuestError, Report, tell_failure};
+use super::GuestError;
 use crate::descriptors::Streams;
-use crate::landlock::{self, Enforced};
 use crate::probe::without;
+use crate::pty::{self, PtyError};
 use crate::rlimits::Rlimits;
-use crate::seccomp::Filter;
-use crate::steps::{self, StepError};
+use crate::steps::{self, StepError, StepFailed};
 use crate::sys;
+use crate::sys::clone::Stack;
 use crate::sys::exec::Strings;
 use crate::sys::signal::Signals;
-use crate::{capabilities, pty};
 
 /// The exit codes of a shell for a program that is not there, or cannot be run.
 pub(crate) const NOT_FOUND: i32 = 127;
 pub(crate) const NOT_RUN: i32 = 126;
-
-/// Killed first when the host runs out of memory; the guest is spared so that it can say what happened.
-const OOM_SCORE: &[u8] = b"500";
 
 /// What is executed.
 pub(crate) struct Program {
@@ -36,33 +32,26 @@ pub(crate) struct Program {
     environment: Strings,
 }
 
-/// What the command is confined with.
-pub(crate) struct Confinement {
-    /// Resource limits.
-    pub(crate) limits: Rlimits,
-    /// What Landlock allows; nothing where the kernel has none and the plan does without.
-    pub(crate) landlock: Option<landlock::Rules>,
-    /// The filter, likewise.
-    pub(crate) filter: Option<Filter>,
-    /// Whether the bit is set.
-    pub(crate) no_new_privileges: bool,
-    /// Whether capabilities are emptied.
-    pub(crate) drop_capabilities: bool,
-}
-
 /// A command ready to be started.
 pub(crate) struct Command {
     pub(crate) program: Program,
     /// Where it starts, inside.
     pub(crate) directory: PathBuf,
     pub(crate) streams: Streams,
-    pub(crate) confinement: Confinement,
-    /// The signals that were blocked when the supervisor started.
+    /// What the kernel limits for each process.
+    pub(crate) limits: Rlimits,
+    /// The signals that it starts with blocked.
     pub(crate) mask: Signals,
     /// The inner terminal, once there is one.
     pub(crate) terminal: Option<OwnedFd>,
-    /// What Landlock said, once everything is in force.
-    pub(crate) confined: Option<String>,
+}
+
+/// Why a command did not start.
+pub(crate) enum Unstarted {
+    /// A step failed.
+    Step(StepFailed),
+    /// The program cannot be executed, by the number of the error.
+    Exec(i32),
 }
 
 impl Program {
@@ -107,27 +96,40 @@ impl Program {
 }
 
 impl Command {
-    /// Runs the last steps and execs; returns the exit code for when that fails.
-    pub(crate) fn become_program(&mut self, channel: &Channel) -> i32 {
+    /// Starts it, in a process that shares the guest's memory until it execs; says what came of that.
+    pub(crate) fn start(&mut self, stack: &mut Stack) -> Result<(Pid, Option<Unstarted>), GuestError> {
+        let mut unstarted = None;
+        let pid = sys::clone::spawn_sharing(stack, || {
+            let (why, code) = self.become_program();
+            unstarted = Some(why);
+            code
+        });
+        Ok((pid.map_err(GuestError::Fork)?, unstarted))
+    }
+
+    /// Runs the last steps and execs; returns why that failed, and the exit code for it.
+    fn become_program(&mut self) -> (Unstarted, i32) {
         if let Err(failed) = steps::run(steps::command(), self) {
-            tell_failure(channel, &failed);
-            return NOT_RUN;
+            return (Unstarted::Step(failed), NOT_RUN);
         }
-        self.confined.get_or_insert_default();
         let errno = self.program.exec().raw_os_error().unwrap_or(libc::EIO);
-        let code = if errno == libc::ENOENT { NOT_FOUND } else { NOT_RUN };
-        // Should the report be lost, the exit code still says that nothing ran.
-        channel.report(Report::NoExec(errno)).map_or(code, |()| code)
+        (Unstarted::Exec(errno), if errno == libc::ENOENT { NOT_FOUND } else { NOT_RUN })
+    }
+
+    /// Opens its terminal, if it wants one, and returns the end that leads out.
+    pub(crate) fn open_terminal(&mut self) -> Result<Option<OwnedFd>, PtyError> {
+        if !self.streams.wants_terminal() {
+            return Ok(None);
+        }
+        let (outer, inner) = pty::open()?;
+        self.terminal = Some(inner);
+        Ok(Some(outer))
     }
 
     pub(crate) fn session(&mut self) -> Result<(), StepError> {
         rustix::process::setsid().map_err(|error| GuestError::Session(error.into()))?;
         if let Some(terminal) = &self.terminal {
             pty::make_controlling(terminal)?;
-        }
-        // What the caller ignores is its own affair: under nohup(1) the command would never see SIGHUP.
-        for signal in (1..=31).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
-            sys::signal::restore_default(signal).map_err(GuestError::Signals)?;
         }
         self.mask.block().map_err(GuestError::Signals)?;
         Ok(())
@@ -147,57 +149,7 @@ impl Command {
         Ok(())
     }
 
-    /// A process that is not dumpable may not write its own score. Being dumpable belongs to the memory, which is the
-    /// guest's until exec, so it is taken back at once.
-    pub(crate) fn oom(&mut self) -> Result<(), StepError> {
-        let raise = || -> io::Result<()> {
-            set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
-            let file = rustix::fs::open(c"/proc/self/oom_score_adj", flags, rustix::fs::Mode::empty())?;
-            rustix::io::write(file, OOM_SCORE)?;
-            set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-            Ok(())
-        };
-        raise().map_err(GuestError::Oom)?;
-        Ok(())
-    }
-
     pub(crate) fn limits(&mut self) -> Result<(), StepError> {
-        Ok(self.confinement.limits.apply()?)
-    }
-
-    pub(crate) fn no_new_privileges(&mut self) -> Result<(), StepError> {
-        if self.confinement.no_new_privileges {
-            rustix::thread::set_no_new_privs(true)
-                .map_err(|error| GuestError::NoNewPrivileges(error.into()))?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn capabilities(&mut self) -> Result<(), StepError> {
-        if self.confinement.drop_capabilities {
-            capabilities::drop_all()?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn landlock(&mut self) -> Result<(), StepError> {
-        if let Some(rules) = &self.confinement.landlock {
-            let restricted = landlock::restrict(rules)?;
-            let abi = restricted.abi.map_or_else(|| "no ABI".to_owned(), |abi| format!("ABI {abi}"));
-            self.confined = Some(match restricted.enforced {
-                Enforced::Fully => format!("{abi}, fully enforced"),
-                Enforced::Partially(gaps) => format!("{abi}, partially enforced: {gaps}"),
-                Enforced::Not(reason) => format!("not enforced: {reason}"),
-            });
-        }
-        Ok(())
-    }
-
-    pub(crate) fn seccomp(&mut self) -> Result<(), StepError> {
-        if let Some(filter) = &self.confinement.filter {
-            filter.install()?;
-        }
-        Ok(())
+        Ok(self.limits.apply()?)
     }
 }

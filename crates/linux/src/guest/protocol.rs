@@ -32,10 +32,14 @@ pub(crate) enum Order {
     Covers(Vec<Cover>),
     /// That was all of them.
     Covered,
-    /// This cover, by its number, is gone and has to be put back.
-    Restore(u32),
+    /// Let nothing inside run on.
+    Stop,
+    /// Let it run on again.
+    Continue,
     /// Send the command's processes a signal.
     Signal(i32),
+    /// One more way in for commands.
+    Door(OwnedFd),
 }
 
 /// From the inside.
@@ -52,15 +56,14 @@ pub(crate) enum Report {
     Terminal(OwnedFd),
     /// The mounts inside, to watch.
     Mounts(OwnedFd),
-    /// A cover cannot be put back.
-    NotRestored {
-        /// Its number.
-        cover: u32,
-        /// Why.
-        message: String,
-    },
-    /// The command is confined and about to start; the text is Landlock's status.
+    /// The namespace that they are in.
+    Namespace(OwnedFd),
+    /// Everything inside is stopped.
+    Stopped,
+    /// Everything is set up and in force; the text is Landlock's status.
     Confined(String),
+    /// How many commands run, each time it changes from or to none.
+    Busy(bool),
     /// The program cannot be started.
     NoExec(i32),
     /// The command ended.
@@ -123,7 +126,9 @@ impl Channel {
                 self.send(&bytes, None)
             }
             Order::Covered => self.send(b"d", None),
-            Order::Restore(cover) => self.send(&message(b'r', &cover.to_ne_bytes()), None),
+            Order::Stop => self.send(b"z", None),
+            Order::Continue => self.send(b"r", None),
+            Order::Door(fd) => self.send(b"o", Some(fd.as_fd())),
             Order::Signal(signal) => self.send(&message(b's', &signal.to_ne_bytes()), None),
         }
     }
@@ -139,7 +144,9 @@ impl Channel {
             (b"j", Some(fd)) => Order::Enter(fd),
             ([b'c', rest @ ..], _) => Order::Covers(decode_all(rest).ok_or(io::ErrorKind::InvalidData)?),
             (b"d", _) => Order::Covered,
-            ([b'r', rest @ ..], _) => Order::Restore(u32::from_ne_bytes(exactly(rest)?)),
+            (b"z", _) => Order::Stop,
+            (b"r", _) => Order::Continue,
+            (b"o", Some(fd)) => Order::Door(fd),
             ([b's', rest @ ..], _) => Order::Signal(i32::from_ne_bytes(exactly(rest)?)),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }))
@@ -155,11 +162,9 @@ impl Channel {
             Report::Confined(status) => self.send(&message(b'c', status.as_bytes()), None),
             Report::NoExec(errno) => self.send(&message(b'n', &errno.to_ne_bytes()), None),
             Report::Mounts(fd) => self.send(b"w", Some(fd.as_fd())),
-            Report::NotRestored { cover, message: text } => {
-                let mut bytes = message(b'x', &cover.to_ne_bytes());
-                bytes.extend_from_slice(text.as_bytes());
-                self.send(&bytes, None)
-            }
+            Report::Namespace(fd) => self.send(b"m", Some(fd.as_fd())),
+            Report::Stopped => self.send(b"z", None),
+            Report::Busy(busy) => self.send(if busy { b"b" } else { b"i" }, None),
             Report::Ended(ended) => {
                 let mut bytes = message(if ended.alone { b'a' } else { b'e' }, &ended.status.to_ne_bytes());
                 bytes.extend_from_slice(&ended.cpu_us.to_ne_bytes());
@@ -186,10 +191,10 @@ impl Channel {
             }
             (b"t", Some(fd)) => Report::Terminal(fd),
             (b"w", Some(fd)) => Report::Mounts(fd),
-            ([b'x', rest @ ..], _) if rest.len() >= 4 => Report::NotRestored {
-                cover: u32::from_ne_bytes(exactly(&rest[..4])?),
-                message: text(&rest[4..]),
-            },
+            (b"m", Some(fd)) => Report::Namespace(fd),
+            (b"z", _) => Report::Stopped,
+            (b"b", _) => Report::Busy(true),
+            (b"i", _) => Report::Busy(false),
             ([b'c', rest @ ..], _) => Report::Confined(text(rest)),
             ([b'n', rest @ ..], _) => Report::NoExec(i32::from_ne_bytes(exactly(rest)?)),
             ([tag @ (b'a' | b'e'), rest @ ..], _) if rest.len() == 20 => Report::Ended(Ended {

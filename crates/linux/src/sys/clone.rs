@@ -58,13 +58,22 @@ pub(crate) fn clone_into(flags: u64, group: Option<BorrowedFd<'_>>) -> io::Resul
     }
 }
 
-/// The stack of a process that shares this one's memory; untouched pages of it cost nothing.
-const STACK: usize = 256 * 1024;
+/// The stack of a process that shares this one's memory while this one stands still; untouched pages of it cost
+/// nothing.
+pub(crate) struct Stack(Vec<u128>);
+
+impl Stack {
+    const BYTES: usize = 256 * 1024;
+
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(Self::BYTES / size_of::<u128>()))
+    }
+}
 
 /// Starts a process that runs `body` in this process's memory while this one stands still, until the new one
 /// execs or exits with the code that `body` returns (vfork in clone(2)). It saves copying the memory, a third
 /// of the cost.
-pub(crate) fn spawn_sharing<F: FnOnce() -> i32>(body: F) -> io::Result<Pid> {
+pub(crate) fn spawn_sharing<F: FnOnce() -> i32>(stack: &mut Stack, body: F) -> io::Result<Pid> {
     extern "C" fn enter<F: FnOnce() -> i32>(body: *mut libc::c_void) -> libc::c_int {
         // SAFETY: `spawn_sharing` passes a live `Option<F>` that nothing else uses until this process is
         // done.
@@ -73,8 +82,7 @@ pub(crate) fn spawn_sharing<F: FnOnce() -> i32>(body: F) -> io::Result<Pid> {
         exit_now(code)
     }
     let mut body = Some(body);
-    let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
-    let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
+    let top = stack.0.spare_capacity_mut().as_mut_ptr_range().end;
     // SAFETY: the stack and `body` outlive the new process's use of them, because CLONE_VFORK holds this
     // process until then; for the same reason nothing touches the shared memory at the same time. The stack's
     // top is 16-byte aligned. Without CLONE_FILES and CLONE_SIGHAND descriptors and dispositions are the new
@@ -92,19 +100,19 @@ pub(crate) fn spawn_sharing<F: FnOnce() -> i32>(body: F) -> io::Result<Pid> {
 pub(crate) struct Beside {
     pid: Pid,
     /// What it stands on while it lives.
-    _stack: Box<Stack>,
+    _stack: Box<Room>,
 }
 
 /// Room for a function that makes a few system calls; the kernel wants the top 16-byte aligned (clone(2)).
 #[repr(align(16))]
 #[derive(Debug)]
-struct Stack([u8; 16 * 1024]);
+struct Room([u8; 16 * 1024]);
 
 impl Beside {
     /// Starts `body`, which runs at the same time as this process: it must make system calls and nothing
     /// else, in particular neither allocate nor touch what is not its own. Its result is the exit code.
     pub(crate) fn start(body: extern "C" fn(*mut libc::c_void) -> libc::c_int) -> io::Result<Self> {
-        let mut stack = Box::new(Stack([0; 16 * 1024]));
+        let mut stack = Box::new(Room([0; 16 * 1024]));
         // SAFETY: `body` keeps to system calls, as its documentation here demands and its two authors,
         // `namespaces` and `sys::ids`, uphold; the stack lives until the process is reaped, in `wait`.
         let pid = unsafe {

@@ -26,16 +26,20 @@ pub(crate) fn place(fd: impl AsFd, number: RawFd) -> io::Result<()> {
 /// Closes every descriptor but `kept`, the standard three too.
 ///
 /// Owners of the others that live on would later close strangers': the guest has none but those it leaks.
-pub(crate) fn close_all_but(kept: impl AsFd) -> io::Result<()> {
-    let kept = kept.as_fd().as_raw_fd();
-    // SAFETY: no pointers; the effect on owners is the contract above.
-    let close = |first: RawFd, last: libc::c_uint| unsafe {
-        checked(libc::syscall(libc::SYS_close_range, first, last, 0)).map(drop)
-    };
-    if kept > 0 {
-        close(0, kept.unsigned_abs() - 1)?;
+pub(crate) fn close_all_but(kept: &[Option<BorrowedFd<'_>>]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().flatten().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    kept.sort_unstable();
+    let mut first = 0;
+    for last in kept.into_iter().chain([u32::MAX]) {
+        if first < last {
+            // The last range has no end that is kept.
+            let last = if last == u32::MAX { last } else { last - 1 };
+            // SAFETY: no pointers; the effect on owners is the contract above.
+            checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) })?;
+        }
+        first = last.saturating_add(1);
     }
-    close(kept + 1, libc::c_uint::MAX)
+    Ok(())
 }
 
 /// One of the standard three, which stay open for the life of the process.
@@ -44,4 +48,15 @@ pub(crate) fn standard(number: RawFd) -> BorrowedFd<'static> {
     // SAFETY: the runtime opens 0 to 2 at start if they are closed, and nothing here closes them while
     // borrowed: the guest does so only after its last use.
     unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// Lets 0 to 2, which must be closed or `fd` itself, refer to what `fd` refers to, so that no descriptor that comes
+/// in later gets a number at which [`place`] puts others.
+pub(crate) fn occupy_standard(fd: impl AsFd) -> io::Result<()> {
+    let raw = fd.as_fd().as_raw_fd();
+    for number in (0..=2).filter(|number| *number != raw) {
+        // SAFETY: no pointers; nothing owns these numbers, as the contract above says.
+        checked(unsafe { libc::syscall(libc::SYS_dup3, raw, number, libc::O_CLOEXEC) })?;
+    }
+    Ok(())
 }

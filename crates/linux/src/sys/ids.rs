@@ -2,7 +2,7 @@
 //! itself can go.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::process::Pid;
 
@@ -57,4 +57,15 @@ pub(crate) fn hold_user_namespace() -> io::Result<Holder> {
     let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::Other)?;
     // SAFETY: the kernel stored a descriptor that this process alone owns (CLONE_PIDFD, clone(2)).
     Ok(Holder { child: Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }, _stack: stack })
+}
+
+/// The user namespace that the namespace `of` belongs to (ioctl_nsfs(2)).
+pub(crate) fn user_namespace_of(of: &OwnedFd) -> io::Result<OwnedFd> {
+    /// `NS_GET_USERNS` of linux/nsfs.h.
+    const GET_USER_NAMESPACE: libc::Ioctl = 0xb701;
+    // SAFETY: the request takes no argument.
+    let fd = unsafe { libc::ioctl(of.as_raw_fd(), GET_USER_NAMESPACE) };
+    checked(fd.into())?;
+    // SAFETY: the kernel returned a descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -8,7 +8,7 @@ use rustix::process::Pid;
 use super::checked;
 
 /// A process that ended, and what it and its reaped descendants used.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reaped {
     /// The status as wait(2) encodes it.
     pub(crate) status: i32,
@@ -20,20 +20,43 @@ pub(crate) struct Reaped {
 
 /// Waits for the child `pid` to end.
 pub(crate) fn reap(pid: Pid) -> io::Result<Reaped> {
+    wait4(pid.as_raw_nonzero().get(), 0).map(|(_, reaped)| reaped)
+}
+
+/// What can be said of all children.
+pub(crate) enum Next {
+    /// This one has ended, and is reaped.
+    Ended(Pid, Reaped),
+    /// There are some, and none has ended.
+    NoneYet,
+    /// There are none.
+    NoneLeft,
+}
+
+/// Reaps one child that has ended, without waiting.
+pub(crate) fn next_ended() -> io::Result<Next> {
+    match wait4(-1, libc::WNOHANG) {
+        Ok((pid, reaped)) => Ok(Pid::from_raw(pid).map_or(Next::NoneYet, |pid| Next::Ended(pid, reaped))),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Next::NoneLeft),
+        Err(error) => Err(error),
+    }
+}
+
+fn wait4(pid: i32, options: i32) -> io::Result<(i32, Reaped)> {
     let mut status = 0;
     // SAFETY: rusage is plain data for which all zeroes is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
+    let ended = loop {
         // SAFETY: both pointers are to live values of the right types.
-        let returned = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
+        let returned = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
         match checked(returned.into()) {
-            Ok(_) => break,
+            Ok(_) => break returned,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-    }
+    };
     let (cpu, peak_memory_bytes) = sums(&usage);
-    Ok(Reaped { status, cpu, peak_memory_bytes })
+    Ok((ended, Reaped { status, cpu, peak_memory_bytes }))
 }
 
 /// CPU time and largest resident set of the descendants that this process has reaped.

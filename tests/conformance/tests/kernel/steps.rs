@@ -2,45 +2,10 @@
 
 use pinfold_conformance::{case, each, host};
 
-/// Every step, in the order they run.
-const STEPS: &[&str] = &[
-    "stdio",
-    "layout",
-    "survey",
-    "ids",
-    "filters",
-    "wipe",
-    "follow",
-    "network",
-    "name",
-    "maps",
-    "identity",
-    "root",
-    "entries",
-    "system",
-    "proc",
-    "dev",
-    "zones",
-    "covers",
-    "enter-network",
-    "pivot",
-    "terminal",
-    "seal",
-    "session",
-    "streams",
-    "directory",
-    "oom",
-    "limits",
-    "no-new-privileges",
-    "capabilities",
-    "landlock",
-    "seccomp",
-];
-
 #[test]
 fn each_stops_the_run_and_leaves_nothing() {
     each(case!("failing"), |place| {
-        for step in STEPS {
+        for (step, _) in pinfold_linux::steps::all() {
             let done = place.run().variable("PINFOLD_FAIL_AT", step).shell("echo ran >/workspace/ran");
             assert!(!place.exists("workspace/ran"), "something ran though `{step}` failed");
             let said = done.refused();

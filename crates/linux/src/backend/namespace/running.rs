@@ -20,8 +20,9 @@ use crate::guest::{Channel, Ended, GuestError, Order, Report};
 use crate::ids::{IdError, Ids};
 use crate::monitor::{Monitor, Summary};
 use crate::pty::Relay;
+use crate::restore;
 use crate::survey::watch::Watch;
-use crate::survey::{EndReport, Survey};
+use crate::survey::{EndReport, Survey, With};
 use crate::sys;
 use crate::sys::clone::Child;
 use crate::sys::signal::Signals;
@@ -116,9 +117,14 @@ pub struct Running {
     not_started: Option<io::Error>,
     confined: Option<String>,
     survey: Option<Survey>,
-    /// For each cover that was mounted, its position in the survey and its path inside.
-    covers: (Vec<usize>, Vec<PathBuf>),
+    /// For each cover that was mounted, its position in the survey, and where it is inside and with what.
+    covers: (Vec<usize>, Vec<(PathBuf, With)>),
+    /// The mount namespace inside, to put covers back in.
+    namespace: Option<OwnedFd>,
     watch: Option<Watch>,
+    busy: bool,
+    /// The guest has said that everything inside stands still.
+    stopped: bool,
 }
 
 impl Running {
@@ -153,7 +159,10 @@ impl Running {
             confined: None,
             survey: None,
             covers: (Vec::new(), Vec::new()),
+            namespace: None,
             watch: None,
+            busy: false,
+            stopped: false,
         }
     }
 
@@ -173,9 +182,29 @@ impl Running {
     }
 
     /// Keeps the survey for the end, and what to watch until then.
-    pub(super) fn keep(&mut self, survey: Survey, numbers: Vec<usize>, paths: Vec<PathBuf>) {
+    pub(super) fn keep(&mut self, survey: Survey, numbers: Vec<usize>, places: Vec<(PathBuf, With)>) {
         self.survey = Some(survey);
-        self.covers = (numbers, paths);
+        self.covers = (numbers, places);
+    }
+
+    /// It serves clients, who keep the time of their commands themselves.
+    pub(super) fn serve(&mut self) {
+        self.deadline = None;
+    }
+
+    /// Whether a command runs, or something that one left running; only where this is announced.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Whether everything is set up and in force, and commands can run.
+    pub fn is_ready(&self) -> bool {
+        self.confined.is_some()
+    }
+
+    /// Lets one more client in.
+    pub fn admit(&self, socket: OwnedFd) -> Result<(), RunError> {
+        self.tell(Order::Door(socket))
     }
 
     pub(super) fn order(&self, order: Order) -> Result<(), GuestError> {
@@ -331,7 +360,7 @@ impl Running {
             let gone = watch.check().map_err(failed)?;
             self.distrust(&gone);
         }
-        self.watch = None;
+        (self.watch, self.namespace) = (None, None);
         Ok(())
     }
 
@@ -344,10 +373,26 @@ impl Running {
         }
     }
 
-    /// Has covers put back.
+    /// Has covers put back, while everything inside stands still. Where that fails or came too late, it ends.
     fn restore(&mut self, covers: &[usize]) -> Result<(), RunError> {
+        if covers.is_empty() {
+            return Ok(());
+        }
         self.distrust(covers);
-        covers.iter().try_for_each(|number| self.tell(Order::Restore(*number as u32)))
+        self.stopped = false;
+        self.tell(Order::Stop)?;
+        while !self.stopped && !self.silent {
+            self.hear()?;
+        }
+        let Some(namespace) = self.namespace.as_ref().filter(|_| self.stopped) else { return Ok(()) };
+        let places = covers.iter().filter_map(|number| self.covers.1.get(*number));
+        match restore::put_back(namespace, &self.ids, places) {
+            Ok(()) => self.tell(Order::Continue),
+            Err(message) => {
+                self.failure.get_or_insert(RunError::Uncovered { message });
+                self.kill()
+            }
+        }
     }
 
     /// Looks which covers are gone, and has them put back.
@@ -372,17 +417,17 @@ impl Running {
             }
             Some(Report::Terminal(outer)) => self.relay = Some(Relay::new(outer, self.terminals)?),
             Some(Report::Mounts(mounts)) => {
-                let watch = Watch::new(mounts.into(), std::mem::take(&mut self.covers.1));
+                let paths = self.covers.1.iter().map(|(path, _)| path.clone());
+                let watch = Watch::new(mounts.into(), paths);
                 let failed = |source| RunError::Supervise { action: "read the mounts inside", source };
                 let watch = watch.map_err(failed)?;
                 let missing = watch.missing();
                 self.watch = Some(watch);
                 self.restore(&missing)?;
             }
-            Some(Report::NotRestored { message, .. }) => {
-                self.failure.get_or_insert(RunError::Uncovered { message });
-                self.kill()?;
-            }
+            Some(Report::Namespace(namespace)) => self.namespace = Some(namespace),
+            Some(Report::Stopped) => self.stopped = true,
+            Some(Report::Busy(busy)) => self.busy = busy,
             Some(Report::Confined(status)) => self.confined = Some(status),
             Some(Report::NoExec(errno)) => self.not_started = Some(io::Error::from_raw_os_error(errno)),
             Some(Report::Ended(ended)) => self.ended = Some(ended),
