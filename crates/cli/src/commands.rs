@@ -13,13 +13,30 @@ use clap::Subcommand;
 
 use crate::failure::Failure;
 
+// What a verb does stands here, so that help lists it without building the options of any; those of the verb typed are
+// built once it is known. No doc comment: clap would take it for what the command above does.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
+    /// Run a command behind a wall
+    ///
+    /// The current directory appears inside as /workspace. Nothing else of yours is there: no network, no keys, no other
+    /// files, unless the policy says so.
     Run(Box<run::Run>),
+    /// Show what would be enforced for a command, and where each number came from; runs nothing
     Explain(Box<explain::Explain>),
+    /// Say which walls can be used here, what they enforce, and what would enable the rest
     Doctor(doctor::Doctor),
+    /// Write, check and show policies
+    #[command(subcommand)]
     Policy(policy::Policy),
+    /// Print completions for a shell
+    ///
+    /// For bash: pinfold completions bash > ~/.local/share/bash-completion/completions/pinfold
     Completions(completions::Completions),
+    /// Write man pages, one for each command
+    ///
+    /// Without a directory, prints the page of pinfold itself: pinfold man | man -l -
     Man(man::Man),
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum LimitsArg {
     Policy,
 }
 
-/// Options of `run`, which mean the same everywhere.
+// No doc comment: clap would take it for what the command does.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Policy")]
 pub(crate) struct RunOptions {

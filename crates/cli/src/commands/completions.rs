@@ -8,9 +8,6 @@ use clap_complete::{Shell, generate};
 use crate::failure::Failure;
 use crate::{Cli, output};
 
-/// Print completions for a shell
-///
-/// For bash: pinfold completions bash > ~/.local/share/bash-completion/completions/pinfold
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
     /// The shell

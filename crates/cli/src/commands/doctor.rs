@@ -13,7 +13,6 @@ use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::output::{self, bold, table};
 
-/// Say which walls can be used here, what they enforce, and what would enable the rest
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// One wall, with every control

@@ -18,7 +18,6 @@ use crate::failure::Failure;
 use crate::options::{Resolved, RunOptions};
 use crate::output::{self, bold, table};
 
-/// Show what would be enforced for a command, and where each number came from; runs nothing
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
     #[command(flatten)]

@@ -8,9 +8,6 @@ use clap::{Args, CommandFactory};
 use crate::failure::Failure;
 use crate::{Cli, output};
 
-/// Write man pages, one for each command
-///
-/// Without a directory, prints the page of pinfold itself: pinfold man | man -l -
 #[derive(Args, Debug)]
 pub(crate) struct Man {
     /// The directory to write to

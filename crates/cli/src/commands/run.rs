@@ -18,10 +18,6 @@ use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::output;
 
-/// Run a command behind a wall
-///
-/// The current directory appears inside as /workspace. Nothing else of yours is there: no network, no keys, no other
-/// files, unless the policy says so.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -13,10 +13,6 @@ use crate::failure::Failure;
 use crate::options::{canonical, current_directory};
 use crate::output;
 
-/// Check policies: every mistake, with its line and column
-///
-/// Without a file, checks sandbox.policy.yaml of the current directory. What the file would widen unless you trust
-/// it is said, and is no mistake.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// Policy files

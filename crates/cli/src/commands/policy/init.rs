@@ -18,11 +18,6 @@ use crate::failure::Failure;
 use crate::options::{canonical, current_directory};
 use crate::output;
 
-/// Write a first policy that fits the project
-///
-/// Looks at what kind of project it is and which toolchains you have, asks for a profile on a terminal, and writes
-/// sandbox.policy.yaml with a schema beside it, so that editors complete it. What it wrote is trusted; after you
-/// change it, trust it again.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
     /// The profile to build on, instead of asking

@@ -7,7 +7,6 @@ use clap::Args;
 use crate::failure::Failure;
 use crate::output;
 
-/// Print the JSON Schema of a policy, with which editors complete and check it
 #[derive(Args, Debug)]
 pub(crate) struct Schema {}
 

@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::output::{self, bold};
 
-/// Show the policy in force, and where each value came from
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     #[command(flatten)]

@@ -13,10 +13,6 @@ use crate::failure::Failure;
 use crate::options::{canonical, current_directory};
 use crate::output;
 
-/// Let a workspace's policy widen what is in force: exactly this content, until it changes
-///
-/// A policy that is merely found in a workspace can only narrow, for anybody may have written it. Trust covers its
-/// content and that of every file it extends; after any change it must be given again.
 #[derive(Args, Debug)]
 pub(crate) struct Trust {
     /// The policy
