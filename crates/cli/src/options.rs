@@ -127,7 +127,8 @@ impl RunOptions {
             LimitsArg::Auto => LimitsMode::Auto,
             LimitsArg::Policy => LimitsMode::Policy,
         };
-        let request = surroundings::request(&dirs, workspace, here, command, terminal);
+        let request =
+            surroundings::request(&dirs, settled.policy.fs.reads.value, workspace, here, command, terminal);
         Ok(Resolved { dirs, request, layers, settled, mode })
     }
 

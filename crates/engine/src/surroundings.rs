@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use pinfold_core::path::AbsPath;
+use pinfold_core::plan::Reads;
 use pinfold_core::request::{Request, Surroundings};
 
 use crate::dirs::Dirs;
 use crate::toolchains;
 
-/// Looks around on behalf of the caller.
-pub fn surroundings(dirs: &Dirs) -> Surroundings {
+/// Looks around on behalf of the caller. A plan that shows no toolchains needs none found: that is two dozen places.
+pub fn surroundings(dirs: &Dirs, reads: Reads) -> Surroundings {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mut environment = BTreeMap::new();
     for name in ["LANG", "TERM"] {
@@ -24,21 +25,25 @@ pub fn surroundings(dirs: &Dirs) -> Surroundings {
         home: Some(dirs.home.clone()),
         user: variable("USER").filter(|name| is_plain(name)).unwrap_or_else(|| "nobody".to_owned()),
         environment,
-        toolchains: toolchains::find(&dirs.home, std::env::var_os("PATH")),
+        toolchains: match reads {
+            Reads::Toolchains => toolchains::find(&dirs.home, std::env::var_os("PATH")),
+            Reads::Minimal | Reads::System => Vec::new(),
+        },
         registries: Vec::new(),
         own: dirs.own(),
     }
 }
 
-/// A request of the caller's, in its own directory.
+/// A request of the caller's, in its own directory, for a plan that shows `reads`.
 pub fn request(
     dirs: &Dirs,
+    reads: Reads,
     workspace: AbsPath,
     directory: AbsPath,
     command: Vec<OsString>,
     terminal: bool,
 ) -> Request {
-    Request { command, workspace, directory, terminal, surroundings: surroundings(dirs) }
+    Request { command, workspace, directory, terminal, surroundings: surroundings(dirs, reads) }
 }
 
 /// Names of locales, terminals and users: nothing a program could take for something else.

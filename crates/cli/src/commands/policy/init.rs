@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_core::path::AbsPath;
+use pinfold_core::plan::Reads;
 use pinfold_engine::dirs::Dirs;
 use pinfold_engine::sources::{POLICY_FILE, untrusted};
 use pinfold_engine::surroundings::surroundings;
@@ -74,8 +75,11 @@ impl Init {
             })?,
             None => ask(&kinds)?,
         };
-        let toolchains: Vec<String> =
-            surroundings(&dirs).toolchains.into_iter().map(|toolchain| toolchain.name).collect();
+        let toolchains: Vec<String> = surroundings(&dirs, Reads::Toolchains)
+            .toolchains
+            .into_iter()
+            .map(|toolchain| toolchain.name)
+            .collect();
         write(&project.as_path().join(SCHEMA_FILE), &schema::text(), true)?;
         write(&file, &policy(profile, &kinds, &toolchains), self.force)?;
         let path = AbsPath::new(&file).map_err(|error| Failure::new("PF-CLI-003", error.to_string()))?;
