@@ -111,6 +111,10 @@ pub struct Found {
 /// The policy in `workspace`, if there is one.
 pub fn found(dirs: &Dirs, workspace: &AbsPath) -> Result<Option<Found>, SourceError> {
     let path = below(workspace, POLICY_FILE);
+    let there = std::fs::symlink_metadata(path.as_path());
+    if there.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
     // A link that leads out of the workspace would have a file of its maker's choice read, and a line of it shown.
     let real = std::fs::canonicalize(path.as_path());
     if real.is_ok_and(|real| !real.starts_with(workspace.as_path())) {
@@ -170,9 +174,9 @@ fn read_optional(path: &AbsPath) -> Result<Option<String>, SourceError> {
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path.as_path());
     let file = match opened {
         Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         // A sandbox that runs on this workspace keeps the name free with a socket that nobody can use.
         Err(_) if is_placeholder(path) => return Ok(None),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(fail(path, error)),
     };
     let metadata = file.metadata().map_err(|error| fail(path, error))?;
