@@ -319,7 +319,7 @@ pub(super) struct Known {
 fn known(program: &str) -> Option<(&'static str, Known)> {
     let mut name = None;
     let mut names = |programs: &'static str| {
-        let found = programs.split(' ').find(|known| *known == program);
+        let found = programs.split_ascii_whitespace().find(|known| *known == program);
         name = name.or(found);
         found.is_some()
     };
