@@ -12,6 +12,7 @@ use pinfold_core::plan::{OnOutputLimit, Plan};
 use pinfold_linux::backend::namespace::{self, Running, Turn, Until};
 use pinfold_linux::backend::{Finished, Launch, RunError, Stdio, Task};
 use pinfold_linux::environment;
+use rustix::buffer::spare_capacity;
 
 use crate::dirs::Dirs;
 use crate::output::OutputLimiter;
@@ -271,6 +272,9 @@ enum Step {
     Nothing,
 }
 
+/// What a pipe holds unless told otherwise (pipe(7)).
+const PIPE: usize = 64 << 10;
+
 /// What a pipe takes without blocking once it is writable (pipe(7)).
 const PIECE: usize = 4096;
 
@@ -297,8 +301,11 @@ impl Stream {
 
     fn read(&mut self) -> io::Result<Step> {
         let Some(from) = &self.from else { return Ok(Step::Moved) };
-        let mut buffer = [0; 64 << 10];
-        let count = match rustix::io::read(from, &mut buffer) {
+        self.pending.clear();
+        self.passed = 0;
+        // Memory that was only reserved costs nothing until something comes: most commands say little.
+        self.pending.reserve(PIPE);
+        let count = match rustix::io::read(from, spare_capacity(&mut self.pending)) {
             Ok(count) => count,
             Err(rustix::io::Errno::AGAIN) => return Ok(Step::Nothing),
             Err(rustix::io::Errno::INTR) => return Ok(Step::Moved),
@@ -308,18 +315,15 @@ impl Stream {
             self.from = None;
             return Ok(Step::Moved);
         }
-        let before = self.total;
+        let room = self.limit.saturating_sub(self.total);
         self.total += count as u64;
         self.within &= self.total <= self.limit;
         match self.to {
             None => {
-                self.kept.append(&buffer[..count]);
+                self.kept.append(&self.pending);
+                self.pending.clear();
             }
-            Some(_) => {
-                let room = usize::try_from(self.limit.saturating_sub(before)).unwrap_or(usize::MAX);
-                self.pending = buffer[..count.min(room)].to_vec();
-                self.passed = 0;
-            }
+            Some(_) => self.pending.truncate(usize::try_from(room).unwrap_or(usize::MAX)),
         }
         Ok(Step::Moved)
     }
