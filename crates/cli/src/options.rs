@@ -100,7 +100,7 @@ pub(crate) struct Resolved {
     pub(crate) request: Request,
     pub(crate) layers: Vec<Layer>,
     pub(crate) settled: Settled,
-    pub(crate) mode: LimitsMode,
+    pub(crate) mode: LimitsMode<'static>,
 }
 
 impl RunOptions {

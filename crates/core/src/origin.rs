@@ -18,6 +18,8 @@ pub enum Origin {
     Option(Arc<str>),
     /// The estimator's table, for the command named.
     Estimate(Arc<str>),
+    /// What earlier runs used, in a few words.
+    Learned(Arc<str>),
     /// A rule of Pinfold itself, in a few words.
     Rule(&'static str),
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Origin {
             Self::Line(place) => place.fmt(f),
             Self::Option(option) => write!(f, "option {}", visible(option)),
             Self::Estimate(command) => write!(f, "estimate for `{}`", visible(command)),
+            Self::Learned(words) => f.write_str(&visible(words)),
             Self::Rule(words) => f.write_str(words),
         }
     }

@@ -1,16 +1,23 @@
-//! Recommends limits for commands that are known to need more, or less, than a profile gives them. It is a
-//! lookup in `estimate/table.rs`: nothing is run, read or measured, and what a recommendation may change is
-//! decided elsewhere.
+//! Recommends limits for commands that are known to need more, or less, than a profile gives them: by a lookup in
+//! `estimate/table.rs`, and by what earlier runs used where a [`History`] is given. Nothing is run, read or measured
+//! here, and what a recommendation may change is decided elsewhere.
 //!
 //! Wrappers (`env`, `timeout`, `npx`, `python -m`, `sh -c` …) are looked through, and a script is the sum
 //! of its known commands. A loop's body counts once: how often it runs cannot be seen here.
 
+mod advice;
 mod command;
+mod history;
+mod name;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+
+pub use advice::{Advice, advise};
+pub use history::{COMMANDS, DamagedHistory, History, Observation};
+pub use name::name;
 
 use command::{Argument, Arguments, Script, Stage};
 use table::{AFTER, AROUND, BESIDE, CEILING, EXEC, Holds, Need, Op, Row, SHELL, Wrapper};
@@ -138,37 +145,65 @@ fn is_assignment(word: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn of_command(argv: &[String], depth: usize) -> Option<Found> {
-    let start = argv.iter().position(|word| !is_assignment(word))?;
-    let [program, arguments @ ..] = &argv[start..] else { return None };
-    let (name, known) = table::look_up(program)?;
-    let typed = Typed::new(arguments, known.valued);
-    let row = known.rows.iter().filter_map(|row| Some((*row, typed.matching(row.words)?)));
-    let row = row.rev().max_by_key(|(row, _)| row.words.len());
-    let of_row = |(row, words): (&Row, Vec<&str>)| {
-        let because = [&[name], &words[..]].concat().join(" ");
-        Found { need: row.class.need(), because }
-    };
+/// One command as the tables see it.
+struct Reading<'a> {
+    name: &'static str,
+    arguments: &'a [String],
+    /// The row that says most about it, and the words of it that were typed.
+    row: Option<(&'static Row, Vec<&'static str>)>,
+    /// The wrapper that it is, and what that runs.
+    inner: Option<(&'static Wrapper, Vec<&'static str>, Inner<'a>)>,
+}
 
-    // `yarn test` is a row although yarn also runs programs by name: the one that says more about it wins.
-    let at_least = row.as_ref().map_or(0, |(row, _)| row.words.len());
-    let wrappers = known.wrappers.iter().filter(|wrapper| wrapper.words.len() >= at_least);
-    let inner = wrappers.filter_map(|wrapper| {
-        let words = typed.matching(wrapper.words)?;
-        Some((*wrapper, words, held(wrapper, arguments, known.valued)?))
-    });
-    let Some((wrapper, words, inner)) = inner.rev().max_by_key(|(wrapper, ..)| wrapper.words.len()) else {
-        return row.map(of_row);
-    };
+/// The program and its arguments, behind the variables that are set for it.
+fn program(argv: &[String]) -> Option<(&String, &[String])> {
+    let start = argv.iter().position(|word| !is_assignment(word))?;
+    argv[start..].split_first()
+}
+
+impl<'a> Reading<'a> {
+    fn new(program: &str, arguments: &'a [String]) -> Option<Self> {
+        let (name, known) = table::look_up(program)?;
+        let typed = Typed::new(arguments, known.valued);
+        let row = known.rows.iter().filter_map(|row| Some((*row, typed.matching(row.words)?)));
+        let row = row.rev().max_by_key(|(row, _)| row.words.len());
+
+        // `yarn test` is a row although yarn also runs programs by name: the one that says more about it wins.
+        let at_least = row.as_ref().map_or(0, |(row, _)| row.words.len());
+        let wrappers = known.wrappers.iter().filter(|wrapper| wrapper.words.len() >= at_least);
+        let inner = wrappers.filter_map(|wrapper| {
+            let words = typed.matching(wrapper.words)?;
+            Some((*wrapper, words, held(wrapper, arguments, known.valued)?))
+        });
+        let inner = inner.rev().max_by_key(|(wrapper, ..)| wrapper.words.len());
+        Some(Self { name, arguments, row, inner })
+    }
+
+    /// The program and the words of the table, nothing else that was typed.
+    fn words(&self) -> Option<String> {
+        let (_, words) = self.row.as_ref()?;
+        Some([&[self.name], &words[..]].concat().join(" "))
+    }
+
+    fn own(&self) -> Option<Found> {
+        let (row, _) = self.row.as_ref()?;
+        Some(Found { need: row.class.need(), because: self.words()? })
+    }
+}
+
+fn of_command(argv: &[String], depth: usize) -> Option<Found> {
+    let (program, arguments) = program(argv)?;
+    let reading = Reading::new(program, arguments)?;
+    let Some((wrapper, words, inner)) = &reading.inner else { return reading.own() };
     let depth = depth.checked_sub(1)?;
-    let found = match &inner {
+    let found = match inner {
         Inner::Argv(argv) => of_command(argv, depth),
         Inner::Text(text) => of_text(text, depth),
     };
     match found {
-        Some(found) => Some(found.inside(name, &words, wrapper)),
+        Some(found) => Some(found.inside(reading.name, words, wrapper)),
         // A launcher needs something for an unknown program too; of a shell only the script counts.
-        None if wrapper.class.is_some() && matches!(inner, Inner::Argv(_)) => row.map(of_row),
+        None if wrapper.class.is_some() && matches!(inner, Inner::Argv(_)) => reading.own(),
         None => None,
     }
 }

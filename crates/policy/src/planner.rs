@@ -13,14 +13,17 @@ use pinfold_core::plan::{
 use pinfold_core::request::Request;
 
 use crate::document::{Policy, SeccompChoice};
+use crate::estimate::History;
 use crate::layer::Settled;
 
 /// Who has the last word about limits that no document states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LimitsMode {
-    /// The estimator may raise a profile's numbers for commands it knows.
+pub enum LimitsMode<'a> {
+    /// The estimator may raise a profile's numbers for commands in its table.
     #[default]
     Auto,
+    /// The same, by what earlier runs used too.
+    Learned(&'a History),
     /// The policy alone.
     Policy,
 }
@@ -126,7 +129,7 @@ impl PlanError {
 }
 
 /// Everything that must hold while `request` runs under `settled`.
-pub fn plan(request: &Request, settled: &Settled, mode: LimitsMode) -> Result<Plan, PlanError> {
+pub fn plan(request: &Request, settled: &Settled, mode: LimitsMode<'_>) -> Result<Plan, PlanError> {
     let policy = &settled.policy;
     let limits = limits::limits(request, settled, mode);
     let files = files::files(request, policy, &limits)?;

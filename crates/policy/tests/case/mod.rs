@@ -10,6 +10,7 @@ use pinfold_core::destination::Destination;
 use pinfold_core::path::AbsPath;
 use pinfold_core::request::{Request, Surroundings, Toolchain};
 use pinfold_policy::document::Base;
+use pinfold_policy::estimate::History;
 use pinfold_policy::layer::{Layer, LayerKind, Trust, settle};
 use pinfold_policy::options::{OptionValue, PolicyOption, layer as options_layer, query};
 use pinfold_policy::planner::{LimitsMode, plan};
@@ -123,8 +124,11 @@ impl Case {
         let shown = |problems: Problems| format!("{problems}\n");
         let layers = self.layers(&asked).map_err(shown)?;
         let settled = settle(&layers).map_err(shown)?;
+        let history = self.file("history.json").map(|text| History::from_json(text.as_bytes()).unwrap());
+        let history = history.unwrap_or_default();
         let mode = match asked.limits.as_str() {
             "auto" => LimitsMode::Auto,
+            "learned" => LimitsMode::Learned(&history),
             "policy" => LimitsMode::Policy,
             other => panic!("limits: {other}"),
         };
