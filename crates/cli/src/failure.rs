@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use pinfold_core::text::visible;
 use pinfold_engine::dirs::DirsError;
+use pinfold_engine::history::HistoryError;
 use pinfold_engine::record::RecordError;
 use pinfold_engine::run::JobError;
 use pinfold_engine::select::Refused;
@@ -146,6 +147,12 @@ impl From<Refused> for Failure {
             failure.0.details = json!({ "unmet": unmet });
         }
         failure
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        Self::new(error.code(), error.to_string()).hint(error.hint())
     }
 }
 

@@ -5,26 +5,28 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pinfold_core::path::AbsPath;
+use pinfold_core::plan::Plan;
 use pinfold_core::quantity::{Size, Span};
 use pinfold_core::request::Request;
 use pinfold_engine::dirs::Dirs;
+use pinfold_engine::history::HistoryFile;
 use pinfold_engine::sources::{self, Wanted};
 use pinfold_engine::surroundings;
 use pinfold_policy::document::Base;
+use pinfold_policy::estimate::History;
 use pinfold_policy::layer::{self, Layer, Settled};
 use pinfold_policy::options::{OptionValue, PolicyOption};
-use pinfold_policy::planner::LimitsMode;
+use pinfold_policy::planner::{self, LimitsMode};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
 /// Who has the last word about limits.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LimitsArg {
-    /// Known commands may get more than the profile's numbers, never more than a policy states.
-    #[default]
+    /// What a table knows of the command and what its earlier runs used, never more than a policy states
     Auto,
-    /// The policy's numbers alone.
+    /// The policy's numbers alone
     Policy,
 }
 
@@ -89,9 +91,9 @@ pub(crate) struct RunOptions {
     /// Bytes of output, such as 64K
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     output: Option<Size>,
-    /// Whether known commands get more than a profile's numbers
-    #[arg(long, value_enum, default_value_t, help_heading = "Limits")]
-    limits: LimitsArg,
+    /// Who may raise a profile's numbers [default: the table of known commands, without earlier runs]
+    #[arg(long, value_enum, value_name = "WHO", help_heading = "Limits")]
+    limits: Option<LimitsArg>,
 }
 
 /// Everything that the options and the documents in force come to.
@@ -100,7 +102,21 @@ pub(crate) struct Resolved {
     pub(crate) request: Request,
     pub(crate) layers: Vec<Layer>,
     pub(crate) settled: Settled,
-    pub(crate) mode: LimitsMode<'static>,
+    limits: Option<LimitsArg>,
+    /// What earlier runs used, where that counts.
+    history: History,
+}
+
+impl Resolved {
+    /// What must hold.
+    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
+        let mode = match self.limits {
+            None => LimitsMode::Auto,
+            Some(LimitsArg::Auto) => LimitsMode::Learned(&self.history),
+            Some(LimitsArg::Policy) => LimitsMode::Policy,
+        };
+        Ok(planner::plan(&self.request, &self.settled, mode)?)
+    }
 }
 
 impl RunOptions {
@@ -123,13 +139,13 @@ impl RunOptions {
             layers.push(pinfold_policy::options::layer(&options, base)?);
         }
         let settled = layer::settle(&layers)?;
-        let mode = match self.limits {
-            LimitsArg::Auto => LimitsMode::Auto,
-            LimitsArg::Policy => LimitsMode::Policy,
+        let history = match self.limits {
+            Some(LimitsArg::Auto) => HistoryFile::new(&dirs).recall()?,
+            Some(LimitsArg::Policy) | None => History::default(),
         };
         let request =
             surroundings::request(&dirs, settled.policy.fs.reads.value, workspace, here, command, terminal);
-        Ok(Resolved { dirs, request, layers, settled, mode })
+        Ok(Resolved { dirs, request, layers, settled, limits: self.limits, history })
     }
 
     /// The workspace: the directory named, or the current one.

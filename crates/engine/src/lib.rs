@@ -3,6 +3,7 @@
 //! Front doors build a request here; what must hold is decided by `pinfold-policy`, which does no I/O of its own.
 
 pub mod dirs;
+pub mod history;
 pub mod output;
 pub mod record;
 pub mod run;

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_core::plan::{BackendName, Plan};
 use pinfold_engine::select::{Candidate, candidates};
-use pinfold_policy::planner;
 use serde_json::json;
 
 use super::explain::receipt_rows;
@@ -26,7 +25,7 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let resolved = RunOptions::scratch()?.resolve(vec!["true".into()], false)?;
-        let plan = planner::plan(&resolved.request, &resolved.settled, resolved.mode)?;
+        let plan = resolved.plan()?;
         let mut walls = candidates(&plan);
         walls.retain(|wall| self.backend.is_none_or(|asked| asked == wall.backend));
         let text = match (self.json, self.backend) {

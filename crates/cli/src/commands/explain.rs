@@ -11,7 +11,6 @@ use pinfold_core::text::{visible, visible_bytes};
 use pinfold_engine::select::{self, Chosen, Refused};
 use pinfold_policy::document::NetEntry;
 use pinfold_policy::layer::{Layer, Trust};
-use pinfold_policy::planner;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -33,7 +32,7 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let resolved = self.options.resolve(self.command, false)?;
-        let plan = planner::plan(&resolved.request, &resolved.settled, resolved.mode)?;
+        let plan = resolved.plan()?;
         let chosen = select::choose(&plan);
         let text = match self.json {
             true => as_json(&resolved, &plan, &chosen),

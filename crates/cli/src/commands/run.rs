@@ -8,14 +8,14 @@ use clap::Args;
 use pinfold_core::outcome::{LimitKind, Outcome, Warning};
 use pinfold_core::plan::Plan;
 use pinfold_core::text::{visible, visible_bytes};
+use pinfold_engine::history::HistoryFile;
 use pinfold_engine::record::Record;
 use pinfold_engine::run::{Job, Output, Ran};
 use pinfold_engine::select;
-use pinfold_policy::planner;
 
 use super::explain::receipt_rows;
 use crate::failure::Failure;
-use crate::options::RunOptions;
+use crate::options::{Resolved, RunOptions};
 use crate::output;
 
 #[derive(Args, Debug)]
@@ -42,7 +42,7 @@ impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let terminal = !self.json && std::io::stdin().is_terminal();
         let resolved = self.options.resolve(self.command, terminal)?;
-        let plan = planner::plan(&resolved.request, &resolved.settled, resolved.mode)?;
+        let plan = resolved.plan()?;
         let chosen = select::choose(&plan)?.usable()?;
         let mut record = Record::open(&resolved.dirs)?;
         let command = &resolved.request.command;
@@ -60,6 +60,9 @@ impl Run {
             }
         };
         record.completed(&outcome)?;
+        if not_started.is_none() {
+            remember(&resolved, &plan, &outcome);
+        }
         if self.json {
             output::data(&format!("{}\n", serde_json::to_string(&outcome).map_err(Failure::from)?));
         } else {
@@ -77,6 +80,15 @@ impl Run {
                 .hint("the command was ended; make room where its output goes"));
         }
         Ok(ExitCode::from(outcome.exit_status()))
+    }
+}
+
+/// Keeps what the run used for `--limits auto`. It has run: that this fails is told, and changes nothing about it.
+fn remember(resolved: &Resolved, plan: &Plan, outcome: &Outcome) {
+    let history = HistoryFile::new(&resolved.dirs);
+    if let Err(error) = history.remember(&resolved.request.command, &plan.limits, outcome) {
+        let (error, hint) = (error.to_string(), error.hint());
+        output::words(&format!("pinfold: not remembered: {}\nhint: {}\n", visible(&error), visible(&hint)));
     }
 }
 

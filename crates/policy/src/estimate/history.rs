@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::name::is_name;
 
 /// How many commands are remembered; beyond that, the one that was longest not run is forgotten.
-pub const COMMANDS: usize = 256;
+pub const COMMANDS: usize = 128;
 /// A peak counts a sixteenth less with every run that succeeded since: half after eleven.
 const FADING: f64 = 15.0 / 16.0;
 /// Beyond so many runs a peak counts next to nothing, and they are no longer counted.
