@@ -1,6 +1,7 @@
 //! What every wall of this crate is asked and answers. The walls themselves are below.
 
 pub mod coverage;
+mod glance;
 pub mod namespace;
 
 use std::ffi::OsString;
@@ -14,6 +15,8 @@ use pinfold_core::path::AbsPath;
 use pinfold_core::plan::Plan;
 
 pub use crate::descriptors::Stdio;
+pub use glance::{Glance, InUse};
+
 use crate::steps::StepFailed;
 use crate::survey::{EndReport, SurveyError};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pinfold_core::outcome::{Exit, LimitKind, Warning};
 use pinfold_core::plan::Limits;
 
-use crate::backend::Usage;
+use crate::backend::{InUse, Usage};
 use crate::cgroup::{CgroupError, Group, Now};
 
 /// Often enough to catch a bomb before the host feels it, seldom enough not to be felt.
@@ -31,6 +31,7 @@ pub(crate) struct Monitor {
     processors: u32,
     due: Instant,
     peak: Peak,
+    latest: InUse,
     warnings: Vec<Warning>,
 }
 
@@ -67,8 +68,14 @@ impl Monitor {
             processors,
             due: now + PERIOD,
             peak: Peak::default(),
+            latest: InUse::default(),
             warnings: Vec::new(),
         }
+    }
+
+    /// What was in use at the last look, and the limits that were near by then.
+    pub(crate) fn latest(&self) -> (InUse, &[Warning]) {
+        (self.latest, &self.warnings)
     }
 
     /// When to look next.
@@ -94,6 +101,7 @@ impl Monitor {
         let (memory, processes) = (now.memory.unwrap_or(0), now.processes.unwrap_or(0).saturating_sub(1));
         self.peak.memory = self.peak.memory.max(memory);
         self.peak.processes = self.peak.processes.max(processes);
+        self.latest = InUse { cpu, memory_bytes: memory, processes };
 
         self.warn_if_near(LimitKind::Cpu, millis(cpu), millis(self.max_cpu));
         self.warn_if_near(LimitKind::Memory, memory, self.max_memory);

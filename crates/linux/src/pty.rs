@@ -2,6 +2,8 @@
 //! host is ever there; its outer end is handed to the supervisor, which relays bytes and size. Ctrl-C and job
 //! control are the work of the inner terminal, for which the outer one is made raw.
 
+mod line;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,6 +12,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+
+use line::{Line, Returns};
 
 use crate::sys::descriptors::standard;
 use crate::sys::tty::Raw;
@@ -64,6 +68,8 @@ pub(crate) struct Relay {
     screen: OwnedFd,
     /// Said and not yet taken by the caller's terminal.
     unshown: Vec<u8>,
+    /// The line of the supervisor's own, and where the cursor is.
+    line: Line,
     /// Typed and not yet taken by the inner terminal.
     typed: Vec<u8>,
     /// Whether everything that the inner terminal will ever say has been said.
@@ -99,9 +105,20 @@ impl Relay {
         let screen = rustix::fs::open(format!("/proc/self/fd/{output}"), again, rustix::fs::Mode::empty())
             .or_else(|_| rustix::io::fcntl_dupfd_cloexec(caller, 3))
             .map_err(failed)?;
+        let line = Line::new(if input { Returns::Inner } else { Returns::Outer });
         let (typed, unshown) = (Vec::new(), Vec::new());
-        let relay =
-            Self { outer, input, output, screen, unshown, typed, over: false, hung_up: false, _raw: raw };
+        let relay = Self {
+            outer,
+            input,
+            output,
+            screen,
+            unshown,
+            line,
+            typed,
+            over: false,
+            hung_up: false,
+            _raw: raw,
+        };
         relay.resize()?;
         Ok(relay)
     }
@@ -181,8 +198,21 @@ impl Relay {
             Err(Errno::INTR) => return Ok(true),
             Err(error) => return Err(PtyError::Relay(error.into())),
         };
+        self.unshown.extend_from_slice(self.line.make_way(&chunk[..length]));
         self.unshown.extend_from_slice(&chunk[..length]);
         self.write_shown()
+    }
+
+    /// Shows a line of the supervisor's own below what has been said, or nothing where that would tear it or the
+    /// caller's terminal is behind.
+    pub(crate) fn draw(&mut self, text: &str) -> Result<(), PtyError> {
+        if self.unshown.is_empty() && !self.hung_up {
+            // A terminal that cannot be asked has no room.
+            let columns = tcgetwinsize(standard(self.output)).map_or(0, |size| size.ws_col.into());
+            self.unshown = self.line.draw(text, columns);
+            self.write_shown()?;
+        }
+        Ok(())
     }
 
     /// Writes what is waiting to be shown; true when all of it was taken.
@@ -205,6 +235,8 @@ impl Relay {
         const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
         loop {
             while self.show()? {}
+            self.unshown.extend_from_slice(self.line.take_away());
+            self.write_shown()?;
             if self.unshown.is_empty() {
                 return Ok(());
             }
@@ -215,5 +247,14 @@ impl Relay {
                 Err(error) => return Err(PtyError::Relay(error.into())),
             }
         }
+    }
+}
+
+impl Drop for Relay {
+    /// For the ways out that are errors: what is drawn does not stay.
+    fn drop(&mut self) {
+        self.unshown.extend_from_slice(self.line.take_away());
+        // Nobody is left to tell.
+        self.write_shown().map(drop).unwrap_or_default();
     }
 }

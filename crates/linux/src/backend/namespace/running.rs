@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 
-use crate::backend::{Finished, RunError, Usage, exit_from_wait};
+use crate::backend::{Finished, Glance, RunError, Usage, exit_from_wait};
 use pinfold_core::outcome::LimitKind;
 
 use crate::cgroup::Group;
@@ -234,6 +234,11 @@ impl Running {
     /// Takes the captured pipes, to read from while turning.
     pub fn take_output(&mut self) -> (Option<OwnedFd>, Option<OwnedFd>) {
         (self.captured.stdout.take(), self.captured.stderr.take())
+    }
+
+    /// What it uses now, and a way to show that below what it says.
+    pub fn glance(&mut self) -> Glance<'_> {
+        Glance::new(self.started.elapsed(), self.monitor.latest(), self.relay.as_mut())
     }
 
     /// Ends everything inside, now.
