@@ -2,9 +2,18 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
+use pinfold_core::event::Event;
+
 /// Writes data. A reader that has gone away is no error: `pinfold … | head` ends quietly.
 pub(crate) fn data(text: &str) {
     finish(std::io::stdout().lock().write_all(text.as_bytes()));
+}
+
+/// Writes an event as a line of JSON, at once. A command is running: a reader that has gone away is found when the outcome
+/// is written, not here.
+pub(crate) fn event(event: &Event) {
+    let written = serde_json::to_string(event).map(|text| writeln!(std::io::stdout().lock(), "{text}"));
+    drop(written);
 }
 
 /// Writes words for a person.

@@ -6,6 +6,7 @@
 pub mod control;
 pub mod coverage;
 pub mod destination;
+pub mod event;
 pub mod glob;
 pub mod host;
 pub mod id;

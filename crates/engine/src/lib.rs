@@ -5,6 +5,7 @@
 pub mod dirs;
 pub mod history;
 pub mod output;
+pub mod progress;
 pub mod record;
 pub mod run;
 pub mod select;

@@ -16,6 +16,7 @@ use rustix::buffer::spare_capacity;
 
 use crate::dirs::Dirs;
 use crate::output::OutputLimiter;
+use crate::progress::{Progress, Teller};
 use crate::select::Chosen;
 
 /// Where a command's output goes.
@@ -42,6 +43,8 @@ pub struct Job<'a> {
     pub output: Output,
     /// Where state is kept.
     pub dirs: &'a Dirs,
+    /// Who is told while it runs.
+    pub progress: Progress<'a>,
 }
 
 /// What came of a job, and why its program could not be started, if it could not.
@@ -67,7 +70,8 @@ pub enum JobError {
 }
 
 /// Runs a job to its end. The caller must be single-threaded.
-pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
+pub fn run(mut job: Job<'_>) -> Result<Ran, JobError> {
+    let mut teller = Teller::new(std::mem::take(&mut job.progress), &job);
     let environment = environment::resolve(&job.plan.environment, |name| std::env::var_os(name));
     let stdio = match job.output {
         Output::Capture => Stdio::Capture,
@@ -87,6 +91,7 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
     loop {
         let turn = running.turn(&streams.waits())?;
         let Turn::Going { ready } = turn else { break };
+        teller.look(&mut running, &streams)?;
         match streams.pass(&ready) {
             Ok(true) => {}
             Ok(false) if ends_at_limit => {
@@ -107,6 +112,7 @@ pub fn run(job: Job<'_>) -> Result<Ran, JobError> {
     }
     let mut finished = running.finish()?;
     finished.warnings.extend(streams.warning());
+    teller.end(&finished.warnings, finished.limit);
     let violations = violations(&finished, job.plan);
     let [stdout, stderr] = streams.said();
     let output_bytes =
@@ -185,7 +191,7 @@ fn violations(finished: &Finished, plan: &Plan) -> Vec<Violation> {
 }
 
 /// Standard output and error on their way.
-struct Streams([Stream; 2]);
+pub(crate) struct Streams([Stream; 2]);
 
 impl Streams {
     fn new(running: &mut Running, job: &Job<'_>) -> Result<Self, JobError> {
@@ -235,7 +241,7 @@ impl Streams {
     }
 
     /// At four fifths of the limit, of the stream that is nearest to it.
-    fn warning(&self) -> Option<Warning> {
+    pub(crate) fn warning(&self) -> Option<Warning> {
         let said = self.0.iter().max_by_key(|stream| stream.total)?;
         let near = u128::from(said.total) * 5 >= u128::from(said.limit) * 4;
         near.then_some(Warning {
@@ -243,6 +249,12 @@ impl Streams {
             current: said.total.min(said.limit),
             max: said.limit,
         })
+    }
+
+    /// How much was said, where it comes this way: what goes to a terminal does not.
+    pub(crate) fn total(&self) -> Option<u64> {
+        let [stdout, stderr] = &self.0;
+        (stdout.counts || stderr.counts).then_some(stdout.total + stderr.total)
     }
 
     fn said(self) -> [Said; 2] {
@@ -253,6 +265,8 @@ impl Streams {
 /// One stream: from the sandbox into memory, or on to the caller.
 struct Stream {
     from: Option<OwnedFd>,
+    /// Whether there ever was something to read from.
+    counts: bool,
     to: Option<BorrowedFd<'static>>,
     /// Read, and not yet passed on.
     pending: Vec<u8>,
@@ -284,7 +298,8 @@ impl Stream {
             rustix::io::ioctl_fionbio(from, true).map_err(|error| JobError::Output(error.into()))?;
         }
         let kept = OutputLimiter::new(limit);
-        Ok(Self { from, to, pending: Vec::new(), passed: 0, kept, limit, total: 0, within: true })
+        let counts = from.is_some();
+        Ok(Self { from, counts, to, pending: Vec::new(), passed: 0, kept, limit, total: 0, within: true })
     }
 
     fn waits(&self) -> Option<(BorrowedFd<'_>, Until)> {

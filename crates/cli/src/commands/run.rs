@@ -5,10 +5,12 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_core::event::Event;
 use pinfold_core::outcome::{LimitKind, Outcome, Warning};
 use pinfold_core::plan::Plan;
 use pinfold_core::text::{visible, visible_bytes};
 use pinfold_engine::history::HistoryFile;
+use pinfold_engine::progress::{Line, Progress};
 use pinfold_engine::record::Record;
 use pinfold_engine::run::{Job, Output, Ran};
 use pinfold_engine::select;
@@ -30,6 +32,9 @@ pub(crate) struct Run {
     /// Print what came of it as JSON, the command's output included
     #[arg(long)]
     pub(crate) json: bool,
+    /// Show what is used while it runs, on a terminal; with --json, events as lines before the outcome
+    #[arg(long)]
+    progress: bool,
     /// Say afterwards which mechanism held each promise
     #[arg(long, conflicts_with = "json")]
     receipt: bool,
@@ -50,7 +55,12 @@ impl Run {
         let id = pinfold_engine::run::name()
             .map_err(|error| Failure::new("PF-RUN-002", format!("cannot name the sandbox: {error}")))?;
         record.started(id, chosen.backend, command)?;
-        let job = Job { id, plan: &plan, chosen, command, output, dirs: &resolved.dirs };
+        let mut tell = |event: Event| output::event(&event);
+        let progress = match self.progress {
+            false => Progress::default(),
+            true => Progress { line: Line::OnTerminal, events: self.json.then_some(&mut tell) },
+        };
+        let job = Job { id, plan: &plan, chosen, command, output, dirs: &resolved.dirs, progress };
         let Ran { outcome, not_started, output_lost } = match pinfold_engine::run::run(job) {
             Ok(ran) => ran,
             Err(error) => {
