@@ -28,7 +28,7 @@ enum Unknown {
 
 /// What `argv` is called, or `None` if it cannot be named.
 pub fn name(argv: &[String]) -> Option<String> {
-    of_command(argv, DEPTH, Unknown::Named).filter(|name| name.len() <= REASON)
+    of_command(argv, DEPTH, Unknown::Named).filter(|name| is_name(name))
 }
 
 /// Whether `name` can be what [`name`] gives: a damaged or foreign name is told by it.
@@ -126,6 +126,7 @@ fn plain(program: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::ROWS;
     use super::*;
 
     fn called(line: &str) -> Option<String> {
@@ -200,6 +201,9 @@ mod tests {
         {
             let name = called(line).unwrap_or_else(|| panic!("{line}"));
             assert!(is_name(&name), "{name}");
+        }
+        for word in ROWS.iter().flat_map(|row| row.programs.split(' ').chain(row.words.iter().copied())) {
+            assert!(word.split('|').all(is_name), "{word}");
         }
         assert!(!is_name("") && !is_name("a\nb") && !is_name(&"x".repeat(REASON + 1)));
     }

@@ -232,20 +232,24 @@ fn hostile_input_is_read_in_linear_time() {
         "a<<'", "🦀$(", "\0",
     ];
     for piece in ["(", "'", "\"$(", "sh -c '", "<<E\n"] {
-        let _ = recommend_line(&piece.repeat(1 << 20));
+        let text = piece.repeat(1 << 20);
+        let _ = recommend_line(&text);
+        let _ = name(&["sh".into(), "-c".into(), text]);
     }
     for piece in pieces {
         let text = piece.repeat(MANY / piece.len());
         let _ = recommend_line(&text);
         let _ = recommend_line(&format!("ls {text}"));
         let _ = recommend(&["bash".into(), "-c".into(), text.clone()]);
+        let _ = name(&["bash".into(), "-c".into(), format!("ls {text}")]);
+        let _ = name(&["eval".into(), text.clone()]);
         let _ = recommend(&["env".into(), "-S".into(), text.clone(), "ls".into()]);
         let _ = recommend(&["xargs".into(), format!("-{text}"), "cargo".into()]);
         let _ = recommend(&[text]);
     }
     for word in ["env", "--", "-", "+x", "-m", "A=b", "sh", "-c", "", "sudo", "npx", "find", "-exec"] {
         let argv = vec![word.to_owned(); MANY];
-        let _ = recommend(&argv);
+        let _ = (recommend(&argv), name(&argv));
         for first in ["env", "sh", "python", "cargo", "xargs", "make"] {
             let _ = recommend(&[&[first.to_owned()], &argv[..]].concat());
         }
