@@ -34,9 +34,6 @@ pub enum Task<'a> {
     Serve {
         /// The sandbox's end of the door of the client that it belongs to: it ends when that client is gone.
         door: Option<BorrowedFd<'a>>,
-        /// Whether the supervisor wants to know when there is something to do (see
-        /// [`namespace::Running::is_busy`]).
-        announces: bool,
     },
 }
 

@@ -102,17 +102,30 @@ impl Streams {
         Ok((Self(streams), captured))
     }
 
-    /// These three, unless one of them must not enter.
-    pub(crate) fn given(streams: [OwnedFd; 3]) -> Result<Self, DescriptorError> {
-        for (stream, name) in streams.iter().zip(NAMES) {
-            check(stream.as_fd(), name)?;
+    /// The inner terminal where `terminals` says so, and `given` for the rest, unless one of them must not enter.
+    pub(crate) fn given(given: Vec<OwnedFd>, terminals: [bool; 3]) -> Result<Self, DescriptorError> {
+        let mut given = given.into_iter();
+        let mut streams = [Stream::Terminal, Stream::Terminal, Stream::Terminal];
+        for (number, stream) in streams.iter_mut().enumerate().filter(|(number, _)| !terminals[*number]) {
+            let name = NAMES[number];
+            let fd = given
+                .next()
+                .ok_or(DescriptorError::Place { name, source: io::ErrorKind::NotFound.into() })?;
+            check(fd.as_fd(), name)?;
+            *stream = Stream::Other(fd);
         }
-        Ok(Self(streams.map(Stream::Other)))
+        Ok(Self(streams))
     }
 
-    /// The inner terminal, three times.
-    pub(crate) fn terminal() -> Self {
-        Self([Stream::Terminal, Stream::Terminal, Stream::Terminal])
+    /// Those that are no terminal, to be handed over.
+    pub(crate) fn to_hand_over(&self) -> Vec<BorrowedFd<'_>> {
+        let streams = self.0.iter().enumerate();
+        let fds = streams.filter_map(|(number, stream)| match stream {
+            Stream::Own => Some(standard(number as i32)),
+            Stream::Other(fd) => Some(fd.as_fd()),
+            Stream::Terminal => None,
+        });
+        fds.collect()
     }
 
     /// Whether any of them is to be the inner terminal.
@@ -144,6 +157,11 @@ impl Streams {
         }
         Ok(())
     }
+}
+
+/// Lets all three refer to what `fd` refers to.
+pub fn replace_standard(fd: BorrowedFd<'_>) -> io::Result<()> {
+    (0..=2).try_for_each(|number| place(fd, number))
 }
 
 /// Refuses what must not enter.

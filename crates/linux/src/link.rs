@@ -14,14 +14,14 @@ use rustix::net::{
 use crate::wire;
 
 /// The most descriptors of one message.
-pub(crate) const MOST: usize = 4;
+pub const MOST: usize = 4;
 
 /// What fits into one packet, a byte that says whether more comes not counted. The kernel's buffers take several.
 const PACKET: usize = 16 * 1024;
 
 /// One end.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub struct Link {
     socket: OwnedFd,
     /// What has come of a message that is not whole yet.
     begun: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Link {
 
 /// What came in.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub enum Received {
     /// A message, and what came with it.
     Message(Vec<u8>, Vec<OwnedFd>),
     /// A part of one: more will come.
@@ -42,14 +42,14 @@ pub(crate) enum Received {
 
 impl Link {
     /// Both ends.
-    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+    pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((one.into(), other.into()))
     }
 
     /// Sends a message with descriptors; waits while the other end's buffer is full.
-    pub(crate) fn send(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn send(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         if fds.len() > MOST || (!fds.is_empty() && message.len() > PACKET) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -77,7 +77,7 @@ impl Link {
     }
 
     /// Takes what is there. With `wait`, waits for something.
-    pub(crate) fn receive(&mut self, wait: bool) -> io::Result<Received> {
+    pub fn receive(&mut self, wait: bool) -> io::Result<Received> {
         let mut packet = [0; PACKET + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,10 +1,15 @@
-//! A live sandbox as its client sees it: a door, and the commands that were sent through it.
+//! A live sandbox as its client sees it: a door, and the commands that were sent through it. [`Client`] runs one for a
+//! person, with the caller's own streams.
 //!
 //! Nothing here forks, so any thread of any program may use it, several at once. Whoever holds the door of a sandbox
 //! that was made for it keeps it alive; dropping an [`Execution`] ends its command.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+mod client;
+
+pub use client::{Client, Served};
 
 use crate::link::{Link, Received};
 use crate::wire::{Event, Exec, Request};
@@ -25,12 +30,12 @@ impl Door {
         Self(socket.into())
     }
 
-    /// Sends a command in. `streams` are what it reads from and writes to; none if it is to have a terminal. Returns
-    /// before it has started.
-    pub fn exec(&self, exec: &Exec, streams: Option<[BorrowedFd<'_>; 3]>) -> io::Result<Execution> {
+    /// Sends a command in. `streams` are what it reads from and writes to, those left out that are its terminal.
+    /// Returns before it has started.
+    pub fn exec(&self, exec: &Exec, streams: &[BorrowedFd<'_>]) -> io::Result<Execution> {
         let (ours, theirs) = Link::pair()?;
         let mut fds = vec![theirs.as_fd()];
-        fds.extend(streams.into_iter().flatten());
+        fds.extend_from_slice(streams);
         self.0.send(&[], &fds)?;
         drop(theirs);
         ours.send(&Request::Exec(Box::new(exec.clone())).encode(), &[])?;
@@ -91,5 +96,12 @@ impl AsFd for Execution {
     /// Readable when something happened.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Execution {
+    /// Another descriptor of the same link.
+    fn from(socket: OwnedFd) -> Self {
+        Self(socket.into())
     }
 }

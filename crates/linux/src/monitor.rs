@@ -20,6 +20,9 @@ const NEAR: Duration = Duration::from_millis(5);
 /// The kernel counts CPU time by ticks in one place and exactly in another.
 const TICK: Duration = Duration::from_millis(100);
 
+/// Longer than any sandbox lives.
+const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// What is used of what is allowed.
 #[derive(Debug)]
 pub(crate) struct Monitor {
@@ -28,7 +31,6 @@ pub(crate) struct Monitor {
     max_cpu: Duration,
     max_memory: u64,
     max_processes: u64,
-    processors: u32,
     due: Instant,
     peak: Peak,
     latest: InUse,
@@ -58,19 +60,22 @@ pub(crate) struct Summary {
 impl Monitor {
     /// Watches over `limits` from now on.
     pub(crate) fn new(limits: &Limits, now: Instant) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         Self {
             started: now,
             timeout: Duration::from_millis(limits.timeout_ms.value),
             max_cpu: Duration::from_secs(limits.max_cpu_seconds.value),
             max_memory: limits.max_memory_mb.value.saturating_mul(1 << 20),
             max_processes: limits.max_processes.value,
-            processors,
             due: now + PERIOD,
             peak: Peak::default(),
             latest: InUse::default(),
             warnings: Vec::new(),
         }
+    }
+
+    /// CPU and elapsed time are kept for each command by whoever asked for it, not for all of them together.
+    pub(crate) fn serve(&mut self) {
+        (self.timeout, self.max_cpu) = (NEVER, NEVER);
     }
 
     /// What was in use at the last look, and the limits that were near by then.
@@ -123,7 +128,8 @@ impl Monitor {
     fn pause(&self, cpu: Duration, memory: u64, sampled: bool) -> Duration {
         let warning = self.max_cpu * 4 / 5;
         let next = if cpu < warning { warning } else { self.max_cpu };
-        let to_cpu = next.saturating_sub(cpu) / self.processors;
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        let to_cpu = next.saturating_sub(cpu) / processors;
         let to_memory = if sampled && memory > self.max_memory / 2 { NEAR } else { PERIOD };
         let to_wall = (self.timeout * 4 / 5).checked_sub(self.started.elapsed()).unwrap_or(PERIOD);
         PERIOD.min(to_cpu).min(to_memory).min(to_wall).max(SHORTEST)

@@ -123,6 +123,27 @@ impl Relay {
         Ok(relay)
     }
 
+    /// Moves what can be moved: `inner` is what happened at the inner terminal or the caller's, `typing` whether
+    /// something was typed. A terminal that is hung up is let go of: what does not listen to SIGHUP finds its own
+    /// terminal gone, as it would outside.
+    pub(crate) fn turn(relay: &mut Option<Self>, inner: PollFlags, typing: bool) -> Result<(), PtyError> {
+        let Some(present) = relay else { return Ok(()) };
+        if typing {
+            present.read_typed()?;
+        }
+        if present.is_hung_up() {
+            *relay = None;
+            return Ok(());
+        }
+        if inner.contains(PollFlags::OUT) {
+            present.write_typed()?;
+        }
+        if inner.intersects(PollFlags::IN | PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) {
+            present.show()?;
+        }
+        Ok(())
+    }
+
     /// Gives the inner terminal the size of the caller's; its foreground job gets SIGWINCH by that.
     pub(crate) fn resize(&self) -> Result<(), PtyError> {
         let size = tcgetwinsize(standard(self.output)).map_err(|error| PtyError::Outer(error.into()))?;

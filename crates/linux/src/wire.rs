@@ -52,8 +52,8 @@ pub struct Exec {
     pub environment: Vec<(OsString, OsString)>,
     /// Where it starts, inside.
     pub directory: PathBuf,
-    /// A terminal of its own in place of the three streams.
-    pub terminal: bool,
+    /// Which of the three streams are a terminal of its own; the others come as descriptors.
+    pub terminals: [bool; 3],
     /// Whether what it started in the background lives on after it.
     pub keeps_background: bool,
     /// Open descriptors of each of its processes.
@@ -110,7 +110,8 @@ impl Request {
                     bytes(&mut out, value.as_bytes());
                 }
                 bytes(&mut out, exec.directory.as_os_str().as_bytes());
-                out.push(u8::from(exec.terminal) | u8::from(exec.keeps_background) << 1);
+                let [input, output, errors] = exec.terminals.map(u8::from);
+                out.push(input | output << 1 | errors << 2 | u8::from(exec.keeps_background) << 3);
                 for limit in
                     [exec.max_descriptors, exec.max_processes, exec.max_file_bytes, exec.max_cpu_seconds]
                 {
@@ -257,12 +258,12 @@ impl<'a> Reader<'a> {
 
     fn options(&mut self) -> Result<Exec, WireError> {
         let flags = self.byte()?;
-        if flags > 3 {
+        if flags > 0xf {
             return Err(WireError::Kind(flags));
         }
         Ok(Exec {
-            terminal: flags & 1 != 0,
-            keeps_background: flags & 2 != 0,
+            terminals: [1, 2, 4].map(|flag| flags & flag != 0),
+            keeps_background: flags & 8 != 0,
             max_descriptors: self.limit()?,
             max_processes: self.limit()?,
             max_file_bytes: self.limit()?,
@@ -285,7 +286,7 @@ mod tests {
             arguments: vec!["sh".into(), "".into(), OsString::from_vec(vec![0xff, b'a'])],
             environment: vec![("A".into(), "b=c".into()), ("".into(), "".into())],
             directory: "/workspace".into(),
-            terminal: true,
+            terminals: [true, false, true],
             keeps_background: false,
             max_descriptors: Some(0),
             max_processes: None,

@@ -33,7 +33,7 @@ use crate::survey::{self, Because, StateDir, Zone};
 use crate::sys;
 use crate::sys::clone::Forked;
 use crate::sys::signal::Signals;
-use running::Waiting;
+pub(crate) use running::{Waiting, push};
 
 /// Runs a command to its end. The caller must be single-threaded.
 pub fn run(launch: &Launch<'_>) -> Result<Finished, RunError> {
@@ -241,9 +241,9 @@ impl Start<'_> {
                 };
                 Ok((Work::Once(Box::new(command)), captured, terminals))
             }
-            Task::Serve { door, announces } => {
+            Task::Serve { door } => {
                 let owner = door.map(duplicate).transpose()?.map(Into::into);
-                let service = Service { owner, limits, announces: *announces };
+                let service = Service { owner, limits };
                 Ok((Work::Service(service), Captured::default(), [false; 3]))
             }
         }

@@ -7,10 +7,11 @@
 //! When a command ends, so does what it left running. Of the commands that run at the same time, one has no minder:
 //! what it left is then whatever inside belongs to no other. The others each have one, to which their orphans fall.
 
+use std::error::Error;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 
@@ -20,7 +21,7 @@ use crate::descriptors::Streams;
 use crate::link::{Link, Received};
 use crate::rlimits::Rlimits;
 use crate::sys;
-use crate::sys::clone::{Forked, Stack};
+use crate::sys::clone::Stack;
 use crate::sys::signal::Signals;
 use crate::sys::wait::{Next, Reaped};
 use crate::wire::{Ended, Event, Exec, Request};
@@ -31,9 +32,10 @@ pub(crate) struct Service {
     pub(crate) owner: Option<Link>,
     /// Limits that no command may exceed.
     pub(crate) limits: Rlimits,
-    /// Whether to tell the supervisor when there is something to do, and when there is nothing any more.
-    pub(crate) announces: bool,
 }
+
+/// How long commands run before the supervisor is told: most are over by then, and it sleeps through them.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// A command, from the moment a client asks for it.
 struct Task {
@@ -42,8 +44,8 @@ struct Task {
 }
 
 enum Stage {
-    /// What to run has not come yet. None of the streams: it is to have a terminal.
-    Asked(Option<[OwnedFd; 3]>),
+    /// What to run has not come yet; its streams have.
+    Asked(Vec<OwnedFd>),
     /// It runs, and its process is a child of this one.
     Running(Pid),
     /// It runs below a minder, which speaks for it.
@@ -102,7 +104,9 @@ impl Service {
 impl Desk<'_> {
     /// Waits until something happens and deals with it; false when there is nobody left to serve.
     fn turn(&mut self) -> Result<bool, GuestError> {
-        for at in self.wait()? {
+        let ready = self.wait()?;
+        let late = ready.is_empty();
+        for at in ready {
             let goes_on = match at {
                 At::Channel => self.obey()?,
                 At::Signals => self.reap().map(|()| true)?,
@@ -115,7 +119,7 @@ impl Desk<'_> {
             }
         }
         self.tasks.retain(|task| !matches!(task.stage, Stage::Over));
-        self.announce().map(|()| true)
+        self.announce(late).map(|()| true)
     }
 
     fn wait(&self) -> Result<Vec<At>, GuestError> {
@@ -135,7 +139,8 @@ impl Desk<'_> {
                 add(At::Task(number), &task.link);
             }
         }
-        match poll(&mut fds, None) {
+        let soon = (!self.busy && !self.tasks.is_empty()).then_some(&PATIENCE);
+        match poll(&mut fds, soon) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(GuestError::Signals(error.into())),
         }
@@ -182,18 +187,11 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// A client asks: the link, and the three streams unless it wants a terminal. Anything else is not an offer, and
-    /// the client finds its link closed.
-    fn take_in(&mut self, fds: Vec<OwnedFd>) {
-        let mut fds = fds.into_iter();
-        let (link, streams) = (fds.next(), (fds.next(), fds.next(), fds.next()));
-        let streams = match streams {
-            (Some(input), Some(output), Some(errors)) => Some([input, output, errors]),
-            (None, ..) => None,
-            _ => return,
-        };
-        if let Some(link) = link {
-            self.tasks.push(Task { link: link.into(), stage: Stage::Asked(streams) });
+    /// A client asks: the link, and the streams that are not to be a terminal.
+    fn take_in(&mut self, mut fds: Vec<OwnedFd>) {
+        if !fds.is_empty() {
+            let link = fds.remove(0).into();
+            self.tasks.push(Task { link, stage: Stage::Asked(fds) });
         }
     }
 
@@ -206,7 +204,7 @@ impl Desk<'_> {
         };
         match (&mut task.stage, request) {
             (Stage::Asked(streams), Some(Request::Exec(exec))) => {
-                let streams = streams.take();
+                let streams = std::mem::take(streams);
                 self.begin(number, *exec, streams)
             }
             (Stage::Asked(_), _) => {
@@ -223,7 +221,7 @@ impl Desk<'_> {
     }
 
     /// Starts a command, with a minder if it needs one.
-    fn begin(&mut self, number: usize, exec: Exec, streams: Option<[OwnedFd; 3]>) -> Result<(), GuestError> {
+    fn begin(&mut self, number: usize, exec: Exec, streams: Vec<OwnedFd>) -> Result<(), GuestError> {
         let taken = self.tasks.iter().any(|task| matches!(task.stage, Stage::Running(_)));
         let keeps = exec.keeps_background;
         let task = &mut self.tasks[number];
@@ -236,10 +234,14 @@ impl Desk<'_> {
             }
         };
         if keeps || taken {
-            match sys::clone::clone_into(0, None).map_err(GuestError::Fork)? {
-                Forked::Child => mind(task, &mut command, keeps),
-                Forked::Parent(child) => task.stage = Stage::Minded(child.pid),
-            }
+            task.stage = match sys::clone::fork() {
+                Ok(None) => mind(task, &mut command, keeps),
+                Ok(Some(pid)) => Stage::Minded(pid),
+                Err(error) => {
+                    task.refuse("fork", &GuestError::Fork(error));
+                    Stage::Over
+                }
+            };
             return Ok(());
         }
         task.stage = match task.start(&mut command, &mut self.stack)? {
@@ -299,12 +301,14 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn announce(&mut self) -> Result<(), GuestError> {
+    /// Tells the supervisor that there is something to watch over, or nothing any more. `late`: what runs has done so
+    /// for a while.
+    fn announce(&mut self, late: bool) -> Result<(), GuestError> {
         let busy = !self.tasks.is_empty();
-        if self.service.announces && busy != self.busy {
+        if busy != self.busy && (late || !busy) {
             self.channel.report(Report::Busy(busy)).map_err(GuestError::Channel)?;
+            self.busy = busy;
         }
-        self.busy = busy;
         Ok(())
     }
 }
@@ -315,7 +319,7 @@ impl Task {
         let terminal = match command.open_terminal() {
             Ok(terminal) => terminal,
             Err(error) => {
-                self.tell(&Event::Failed { step: "terminal".to_owned(), message: reasons(&error) });
+                self.refuse("terminal", &error);
                 return Ok(None);
             }
         };
@@ -323,7 +327,7 @@ impl Task {
             Ok(started) => started,
             // A fork that a limit refuses is the command's misfortune and not the sandbox's.
             Err(error) => {
-                self.tell(&Event::Failed { step: "fork".to_owned(), message: reasons(&error) });
+                self.refuse("fork", &error);
                 return Ok(None);
             }
         };
@@ -347,6 +351,11 @@ impl Task {
     /// Tells the client. One that is gone is noticed when its link is read.
     fn tell(&self, event: &Event) {
         drop(self.link.send(&event.encode(), &[]));
+    }
+
+    /// Tells the client why it cannot run.
+    fn refuse(&self, step: &str, error: &dyn Error) {
+        self.tell(&Event::Failed { step: step.to_owned(), message: reasons(error) });
     }
 
     /// The child of this process that it runs in.
@@ -375,9 +384,9 @@ fn end(pid: Pid) -> Result<Reaped, GuestError> {
 }
 
 /// The command that a client describes, within the sandbox's limits; or what to tell the client.
-fn prepare(exec: Exec, streams: Option<[OwnedFd; 3]>, limits: &Rlimits) -> Result<Command, Event> {
+fn prepare(exec: Exec, streams: Vec<OwnedFd>, limits: &Rlimits) -> Result<Command, Event> {
     let program = Program::new(&exec.arguments, &exec.environment).ok_or(Event::NotStarted(libc::EINVAL))?;
-    let streams = streams.map_or_else(|| Ok(Streams::terminal()), Streams::given);
+    let streams = Streams::given(streams, exec.terminals);
     let streams =
         streams.map_err(|error| Event::Failed { step: "streams".to_owned(), message: reasons(&error) })?;
     let lower = |asked: Option<u64>, held: Option<u64>| asked.into_iter().chain(held).min();

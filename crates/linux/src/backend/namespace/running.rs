@@ -43,13 +43,13 @@ const FORWARDED: [i32; 9] = [
 
 /// Signals held back while a sandbox runs, readable from a descriptor; dropping it lets them act again.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     descriptor: OwnedFd,
     before: Signals,
 }
 
 impl Waiting {
-    pub(super) fn begin() -> Result<Self, RunError> {
+    pub(crate) fn begin() -> Result<Self, RunError> {
         let failed = |source| RunError::Supervise { action: "hold signals back", source };
         let signals = Signals::of(&FORWARDED);
         let descriptor = signals.descriptor().map_err(failed)?;
@@ -60,6 +60,12 @@ impl Waiting {
     /// What was blocked before, for the command.
     pub(super) fn before(&self) -> Signals {
         self.before
+    }
+}
+
+impl AsFd for Waiting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }
 
@@ -123,6 +129,7 @@ pub struct Running {
     namespace: Option<OwnedFd>,
     watch: Option<Watch>,
     busy: bool,
+    wake: Option<Instant>,
     /// The guest has said that everything inside stands still.
     stopped: bool,
 }
@@ -161,7 +168,8 @@ impl Running {
             covers: (Vec::new(), Vec::new()),
             namespace: None,
             watch: None,
-            busy: false,
+            busy: true,
+            wake: None,
             stopped: false,
         }
     }
@@ -187,14 +195,21 @@ impl Running {
         self.covers = (numbers, places);
     }
 
-    /// It serves clients, who keep the time of their commands themselves.
+    /// It serves clients, who keep the time of their commands themselves. As long as nothing runs, nothing is looked
+    /// at.
     pub(super) fn serve(&mut self) {
-        self.deadline = None;
+        (self.deadline, self.busy) = (None, false);
+        self.monitor.serve();
     }
 
-    /// Whether a command runs, or something that one left running; only where this is announced.
+    /// Whether a command runs and has done so for a while, or something that one left running.
     pub fn is_busy(&self) -> bool {
         self.busy
+    }
+
+    /// Lets [`Running::turn`] return at this time, whatever happens.
+    pub fn wake_at(&mut self, time: Option<Instant>) {
+        self.wake = time;
     }
 
     /// Whether everything is set up and in force, and commands can run.
@@ -283,10 +298,8 @@ impl Running {
             self.deadline = None;
             self.exceed(LimitKind::Wall)?;
         }
-        if let Some(pid) = self.pid().filter(|_| self.limit.is_none() && Instant::now() >= self.monitor.due())
-            && let Some(limit) = self.monitor.look(self.group.as_ref(), pid)?
-        {
-            self.exceed(limit)?;
+        if self.busy && Instant::now() >= self.monitor.due() {
+            self.look()?;
         }
         if signal {
             self.signalled()?;
@@ -297,7 +310,7 @@ impl Running {
         if mounts.intersects(PollFlags::PRI | PollFlags::ERR) && !gone {
             self.check_covers()?;
         }
-        self.relay_some(inner | (screen & PollFlags::OUT), !typing.is_empty())?;
+        Relay::turn(&mut self.relay, inner | (screen & PollFlags::OUT), !typing.is_empty())?;
         if gone {
             self.bury()?;
         }
@@ -308,6 +321,16 @@ impl Running {
     /// takes the kernel another quarter of a millisecond, which need not be waited for yet.
     fn is_over(&self) -> bool {
         self.child.is_none() || self.ended.is_some_and(|ended| ended.alone)
+    }
+
+    /// Looks at what is in use, and ends everything inside if that is more than may be.
+    pub fn look(&mut self) -> Result<(), RunError> {
+        if let Some(pid) = self.pid().filter(|_| self.limit.is_none())
+            && let Some(limit) = self.monitor.look(self.group.as_ref(), pid)?
+        {
+            self.exceed(limit)?;
+        }
+        Ok(())
     }
 
     /// A limit is passed: everything inside ends. The first one is the one that is told; where the kernel has killed for
@@ -322,8 +345,8 @@ impl Running {
 
     fn time_left(&self) -> Option<Timespec> {
         // Once it is being ended there is nothing to look at.
-        let look = self.limit.is_none().then(|| self.monitor.due());
-        let next = [self.deadline, look].into_iter().flatten().min()?;
+        let look = (self.busy && self.limit.is_none()).then(|| self.monitor.due());
+        let next = [self.deadline, self.wake, look].into_iter().flatten().min()?;
         Timespec::try_from(next.saturating_duration_since(Instant::now())).ok()
     }
 
@@ -440,25 +463,6 @@ impl Running {
         Ok(())
     }
 
-    fn relay_some(&mut self, inner: PollFlags, typing: bool) -> Result<(), RunError> {
-        let Some(relay) = &mut self.relay else { return Ok(()) };
-        if typing {
-            relay.read_typed()?;
-        }
-        if relay.is_hung_up() {
-            // What does not listen to SIGHUP finds its own terminal gone, as it would outside.
-            self.relay = None;
-            return Ok(());
-        }
-        if inner.contains(PollFlags::OUT) {
-            relay.write_typed()?;
-        }
-        if inner.intersects(PollFlags::IN | PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) {
-            relay.show()?;
-        }
-        Ok(())
-    }
-
     /// Reaps the guest and takes what is still to be heard and shown.
     fn bury(&mut self) -> Result<(), RunError> {
         let Some(child) = self.child.take() else { return Ok(()) };
@@ -558,7 +562,7 @@ impl Drop for Running {
     }
 }
 
-fn push<'a>(fds: &mut Vec<PollFd<'a>>, fd: BorrowedFd<'a>, wanted: PollFlags) -> usize {
+pub(crate) fn push<'a>(fds: &mut Vec<PollFd<'a>>, fd: BorrowedFd<'a>, wanted: PollFlags) -> usize {
     fds.push(PollFd::from_borrowed_fd(fd, wanted));
     fds.len() - 1
 }
