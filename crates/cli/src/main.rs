@@ -26,6 +26,6 @@ fn main() -> ExitCode {
     let json = cli.command.wants_json();
     match cli.command.run() {
         Ok(code) => code,
-        Err(failure) => failure.report(json),
+        Err(failure) => failure::report(&failure, json),
     }
 }

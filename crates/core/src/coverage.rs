@@ -1,12 +1,12 @@
 //! A backend's answer to a plan, control by control, and the comparison that decides whether anything runs.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::control::{Control, Requirement};
 use crate::plan::Plan;
 
 /// How well one control is enforced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Not at all.
@@ -35,7 +35,7 @@ pub struct Covered {
 pub struct Coverage(Vec<Covered>);
 
 /// One line of a receipt: what was asked for beside what was given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptLine {
     /// The promise.
     pub control: Control,

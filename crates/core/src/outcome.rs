@@ -1,7 +1,7 @@
 //! What came of a run: how it ended, what it used, what it said, and the receipt.
 
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::control::Control;
 use crate::coverage::ReceiptLine;
@@ -9,7 +9,7 @@ use crate::id::SandboxId;
 use crate::plan::BackendName;
 
 /// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exit {
     /// By itself, with this code.
@@ -19,7 +19,7 @@ pub enum Exit {
 }
 
 /// A limit, by the name that outcomes give it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // each is named after what it bounds
 pub enum LimitKind {
@@ -48,7 +48,7 @@ impl LimitKind {
 }
 
 /// What was used, as far as the wall can tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Elapsed time.
     pub wall_ms: u64,
@@ -67,7 +67,7 @@ pub struct Usage {
 }
 
 /// How sure it is that something was attempted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// Seen by the mechanism that refused it.
@@ -77,7 +77,7 @@ pub enum Certainty {
 }
 
 /// Something that was attempted against a control.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The control.
     pub control: Control,
@@ -89,7 +89,7 @@ pub struct Violation {
 
 /// A limit that was nearly reached: four fifths of it were in use. Memory and output in bytes, CPU and wall time in
 /// milliseconds, processes by number, as [`Usage`] counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Warning {
     /// Which one.

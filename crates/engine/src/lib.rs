@@ -2,8 +2,11 @@
 //!
 //! Front doors build a request here; what must hold is decided by `pinfold-policy`, which does no I/O of its own.
 
+pub mod asked;
 pub mod dirs;
+pub mod failure;
 pub mod history;
+pub mod live;
 pub mod output;
 pub mod progress;
 pub mod record;

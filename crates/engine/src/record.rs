@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pinfold_core::id::SandboxId;
 use pinfold_core::outcome::Outcome;
+use pinfold_core::path::AbsPath;
 use pinfold_core::plan::BackendName;
 use serde_json::{Value, json};
 
@@ -33,15 +34,18 @@ pub struct Record {
 impl Record {
     /// Opens the caller's record. Without one nothing runs.
     pub fn open(dirs: &Dirs) -> Result<Self, RecordError> {
-        let path = dirs.state.as_path().join("record.jsonl");
+        Self::in_directory(&dirs.state)
+    }
+
+    /// Opens the record in a state directory.
+    pub fn in_directory(state: &AbsPath) -> Result<Self, RecordError> {
+        let path = state.as_path().join("record.jsonl");
         let shown = path.display().to_string();
         let open = || OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
         let file = match open() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(dirs.state.as_path())
-                .and_then(|()| open()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(state.as_path()).and_then(|()| open())
+            }
             opened => opened,
         };
         match file {

@@ -9,7 +9,7 @@ use pinfold_core::coverage::ReceiptLine;
 use pinfold_core::id::SandboxId;
 use pinfold_core::outcome::{Certainty, LimitKind, Outcome, Said, Usage, Violation, Warning};
 use pinfold_core::plan::{OnOutputLimit, Plan};
-use pinfold_linux::backend::namespace::{self, Running, Turn, Until};
+use pinfold_linux::backend::namespace::{self, Turn, Until};
 use pinfold_linux::backend::{Finished, Launch, RunError, Stdio, Task};
 use pinfold_linux::environment;
 use rustix::buffer::spare_capacity;
@@ -85,7 +85,8 @@ pub fn run(mut job: Job<'_>) -> Result<Ran, JobError> {
         state: &job.dirs.state,
     };
     let mut running = namespace::start(&launch)?;
-    let mut streams = Streams::new(&mut running, &job)?;
+    let mut streams =
+        Streams::new(running.take_output(), job.output, job.plan.limits.max_output_bytes.value)?;
     let mut ends_at_limit = job.plan.limits.on_output_limit == OnOutputLimit::Kill;
     let mut output_lost = None;
     loop {
@@ -118,16 +119,7 @@ pub fn run(mut job: Job<'_>) -> Result<Ran, JobError> {
     let output_bytes =
         stdout.bytes.len() as u64 + stdout.dropped + stderr.bytes.len() as u64 + stderr.dropped;
     let receipt = admitting(job.chosen.receipt, &finished.left);
-    let usage = Usage {
-        wall_ms: u64::try_from(finished.usage.wall.as_millis()).unwrap_or(u64::MAX),
-        cpu_ms: u64::try_from(finished.usage.cpu.as_millis()).unwrap_or(u64::MAX),
-        peak_memory_bytes: finished.usage.peak_memory_bytes,
-        peak_processes: finished.usage.peak_processes,
-        // Nothing cheap tells: what a process did to disk is lost with it, and control groups miss page cache.
-        bytes_read: 0,
-        bytes_written: 0,
-        output_bytes,
-    };
+    let usage = usage(&finished.usage, output_bytes);
     let outcome = Outcome {
         id: job.id,
         backend: job.chosen.backend,
@@ -144,6 +136,20 @@ pub fn run(mut job: Job<'_>) -> Result<Ran, JobError> {
     Ok(Ran { outcome, not_started: finished.not_started, output_lost })
 }
 
+/// What a wall counted, as outcomes tell it.
+pub(crate) fn usage(used: &pinfold_linux::backend::Usage, output_bytes: u64) -> Usage {
+    Usage {
+        wall_ms: u64::try_from(used.wall.as_millis()).unwrap_or(u64::MAX),
+        cpu_ms: u64::try_from(used.cpu.as_millis()).unwrap_or(u64::MAX),
+        peak_memory_bytes: used.peak_memory_bytes,
+        peak_processes: used.peak_processes,
+        // Nothing cheap tells: what a process did to disk is lost with it, and control groups miss page cache.
+        bytes_read: 0,
+        bytes_written: 0,
+        output_bytes,
+    }
+}
+
 /// A new name for a sandbox.
 pub fn name() -> io::Result<SandboxId> {
     let mut bytes = [0; 8];
@@ -155,7 +161,7 @@ pub fn name() -> io::Result<SandboxId> {
 const NAMED: usize = 3;
 
 /// The receipt, telling what the covers of this run leave open.
-fn admitting(mut receipt: Vec<ReceiptLine>, left: &[(Control, String)]) -> Vec<ReceiptLine> {
+pub(crate) fn admitting(mut receipt: Vec<ReceiptLine>, left: &[(Control, String)]) -> Vec<ReceiptLine> {
     for line in &mut receipt {
         let mut open =
             left.iter().filter(|(control, _)| *control == line.control).map(|(_, what)| what.as_str());
@@ -173,7 +179,7 @@ fn admitting(mut receipt: Vec<ReceiptLine>, left: &[(Control, String)]) -> Vec<R
 }
 
 /// What was left behind tells what was attempted, and the kernel counts what it refused.
-fn violations(finished: &Finished, plan: &Plan) -> Vec<Violation> {
+pub(crate) fn violations(finished: &Finished, plan: &Plan) -> Vec<Violation> {
     let left = finished.end.findings().map(|what| Violation {
         control: Control::FilesProtected,
         what,
@@ -194,10 +200,12 @@ fn violations(finished: &Finished, plan: &Plan) -> Vec<Violation> {
 pub(crate) struct Streams([Stream; 2]);
 
 impl Streams {
-    fn new(running: &mut Running, job: &Job<'_>) -> Result<Self, JobError> {
-        let limit = job.plan.limits.max_output_bytes.value;
-        let (stdout, stderr) = running.take_output();
-        let to = |fd| (job.output == Output::Forward).then_some(fd);
+    pub(crate) fn new(
+        (stdout, stderr): (Option<OwnedFd>, Option<OwnedFd>),
+        output: Output,
+        limit: u64,
+    ) -> Result<Self, JobError> {
+        let to = |fd| (output == Output::Forward).then_some(fd);
         Ok(Self([
             Stream::new(stdout, to(rustix::stdio::stdout()), limit)?,
             Stream::new(stderr, to(rustix::stdio::stderr()), limit)?,
@@ -205,12 +213,12 @@ impl Streams {
     }
 
     /// What each stream waits for.
-    fn waits(&self) -> Vec<(BorrowedFd<'_>, Until)> {
+    pub(crate) fn waits(&self) -> Vec<(BorrowedFd<'_>, Until)> {
         self.0.iter().filter_map(Stream::waits).collect()
     }
 
     /// Moves what can be moved; false once a stream is beyond its limit.
-    fn pass(&mut self, ready: &[usize]) -> io::Result<bool> {
+    pub(crate) fn pass(&mut self, ready: &[usize]) -> io::Result<bool> {
         let waiting = self.0.iter_mut().filter(|stream| stream.waits().is_some());
         for (at, stream) in waiting.enumerate() {
             if ready.contains(&at) {
@@ -222,7 +230,7 @@ impl Streams {
 
     /// Moves what is left once everything inside is gone. What is not there by now is not waited for: a copy of the
     /// other end may have been handed to somebody else.
-    fn drain(&mut self) -> io::Result<()> {
+    pub(crate) fn drain(&mut self) -> io::Result<()> {
         for stream in &mut self.0 {
             while stream.waits().is_some() {
                 if stream.step()? == Step::Nothing {
@@ -234,7 +242,7 @@ impl Streams {
     }
 
     /// Gives up on both: the command learns of it by SIGPIPE.
-    fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         for stream in &mut self.0 {
             (stream.from, stream.passed) = (None, stream.pending.len());
         }
@@ -257,7 +265,7 @@ impl Streams {
         (stdout.counts || stderr.counts).then_some(stdout.total + stderr.total)
     }
 
-    fn said(self) -> [Said; 2] {
+    pub(crate) fn said(self) -> [Said; 2] {
         self.0.map(Stream::said)
     }
 }

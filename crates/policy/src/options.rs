@@ -1,6 +1,7 @@
 //! Options of a command line as a layer. Each option is one line of its document, so that a problem points at
 //! what was typed.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::document::{Base, Document};
@@ -9,7 +10,7 @@ use crate::problem::{Code, Problem, Problems, Source, Span};
 use crate::yaml::{self, Entry, Node, Value};
 
 /// One option: what was typed, and the key and value it stands for. Several for one key make a list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyOption {
     /// As typed, such as `--memory 256M`.
     pub typed: String,
@@ -20,7 +21,8 @@ pub struct PolicyOption {
 }
 
 /// What an option says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OptionValue {
     /// A value that stands alone.
     One(Json),

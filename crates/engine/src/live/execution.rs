@@ -1,0 +1,521 @@
+//! One command in a live sandbox: its streams, its time, and what came of it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pinfold_core::outcome::{Exit, LimitKind, Outcome, Usage, Warning};
+use pinfold_linux::live::{self, Heard};
+use pinfold_linux::wire::{Ended, Event, Exec};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::runner::{Sandbox, lock};
+use crate::failure::Failure;
+use crate::output::OutputLimiter;
+
+/// A command to run in a live sandbox.
+///
+/// What is not said comes from the sandbox: its variables, its directory, its limits. A command can ask for less than
+/// its sandbox has, never for more.
+#[derive(Clone, Debug)]
+pub struct Command {
+    exec: Exec,
+    environment: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
+    input: Vec<u8>,
+    timeout: Option<Duration>,
+    max_output_bytes: Option<u64>,
+}
+
+impl Command {
+    /// Runs `program`, by a path inside or by its name.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            exec: Exec { arguments: vec![program.into()], ..Exec::default() },
+            environment: Vec::new(),
+            directory: None,
+            input: Vec::new(),
+            timeout: None,
+            max_output_bytes: None,
+        }
+    }
+
+    /// With one more argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.exec.arguments.push(argument.into());
+        self
+    }
+
+    /// With more arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.exec.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// With a variable set.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starting in this directory inside.
+    #[must_use]
+    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.directory = Some(path.into());
+        self
+    }
+
+    /// Reading this from its standard input; without it, it reads the end of input at once.
+    #[must_use]
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = bytes.into();
+        self
+    }
+
+    /// Ended after this long, if the sandbox does not end it sooner.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.timeout = Some(time);
+        self
+    }
+
+    /// Keeping at most so much of each stream.
+    #[must_use]
+    pub fn max_output_bytes(mut self, bytes: u64) -> Self {
+        self.max_output_bytes = Some(bytes);
+        self
+    }
+
+    /// With at most so many open descriptors in each process.
+    #[must_use]
+    pub fn max_file_descriptors(mut self, number: u64) -> Self {
+        self.exec.max_descriptors = Some(number);
+        self
+    }
+
+    /// With at most so many processes and threads in the whole sandbox while it starts some.
+    #[must_use]
+    pub fn max_processes(mut self, number: u64) -> Self {
+        // The guest is one that the sandbox does not count.
+        self.exec.max_processes = Some(number.saturating_add(1));
+        self
+    }
+
+    /// With at most so many seconds of CPU time in each process.
+    #[must_use]
+    pub fn max_cpu_seconds(mut self, seconds: u64) -> Self {
+        self.exec.max_cpu_seconds = Some(seconds);
+        self
+    }
+
+    /// Leaving what it starts in the background running when it ends.
+    #[must_use]
+    pub fn keep_background(mut self) -> Self {
+        self.exec.keeps_background = true;
+        self
+    }
+
+    pub(super) fn words(&self) -> &[OsString] {
+        &self.exec.arguments
+    }
+
+    /// All of it, with what the sandbox gives.
+    pub(super) fn resolve(&self, environment: Vec<(OsString, OsString)>, directory: PathBuf) -> Exec {
+        let mut exec = self.exec.clone();
+        exec.environment = environment;
+        for (name, value) in &self.environment {
+            exec.environment.retain(|(other, _)| other != name);
+            exec.environment.push((name.clone(), value.clone()));
+        }
+        exec.directory = self.directory.clone().unwrap_or(directory);
+        exec
+    }
+}
+
+/// Why a command did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// It took too long, and was ended.
+    #[error("the command was ended after {} ms, which was all the time it had", .0.usage.wall_ms)]
+    TimedOut(Box<Outcome>),
+    /// There is no such program inside, or it cannot be run.
+    #[error("cannot run {program:?} inside")]
+    NotStarted {
+        /// Which.
+        program: OsString,
+        /// Why.
+        source: io::Error,
+    },
+    /// It could not be prepared.
+    #[error("step `{step}` failed: {message}")]
+    Step {
+        /// Which.
+        step: String,
+        /// Why.
+        message: String,
+    },
+    /// The sandbox could not be made, or is gone.
+    #[error(transparent)]
+    Sandbox(#[from] Failure),
+    /// Its streams failed.
+    #[error("cannot use the command's streams")]
+    Io(#[source] io::Error),
+}
+
+impl From<Errno> for ExecError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+impl From<io::Error> for ExecError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Something that a command said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// On its standard output.
+    Stdout(Vec<u8>),
+    /// On its standard error.
+    Stderr(Vec<u8>),
+}
+
+/// A command that runs. Dropping it ends the command and all that it started.
+#[derive(Debug)]
+pub struct Execution {
+    sandbox: Sandbox,
+    program: OsString,
+    link: live::Execution,
+    outputs: [Output; 2],
+    input: Option<Input>,
+    started: Instant,
+    deadline: Option<Instant>,
+    ends_at_limit: bool,
+    limit: Option<LimitKind>,
+    ended: Option<Ended>,
+    told: bool,
+}
+
+/// One stream of output.
+#[derive(Debug)]
+struct Output {
+    pipe: Option<OwnedFd>,
+    kept: OutputLimiter,
+    limit: u64,
+}
+
+/// What is still to be read by the command.
+#[derive(Debug)]
+struct Input {
+    pipe: OwnedFd,
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+/// Ends a command from anywhere.
+#[derive(Debug)]
+pub(super) struct Handle(live::Execution);
+
+impl Handle {
+    /// One that has ended already does not mind.
+    pub(super) fn kill(&self) {
+        drop(self.0.kill());
+    }
+}
+
+/// How much is read at once.
+const CHUNK: usize = 64 << 10;
+
+impl Execution {
+    pub(super) fn start(sandbox: Sandbox, command: &Command) -> Result<Self, ExecError> {
+        let inner = &sandbox.0;
+        let info = inner.blueprint.info();
+        lock(&inner.record).started(inner.id, info.backend, command.words()).map_err(Failure::from)?;
+        let exec = command.resolve(inner.blueprint.environment(), info.directory.as_path().to_owned());
+        let [(out, to_out), (errors, to_errors)] =
+            [pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?];
+        let (reader, input) = match command.input.is_empty() {
+            true => (None, None),
+            false => {
+                let (reader, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+                rustix::io::ioctl_fionbio(&pipe, true)?;
+                (Some(reader), Some(Input { pipe, bytes: command.input.clone(), taken: 0 }))
+            }
+        };
+        let from = reader.as_ref().unwrap_or(&inner.null).as_fd();
+        let started = Instant::now();
+        let link = inner.door.exec(&exec, &[from, to_out.as_fd(), to_errors.as_fd()]);
+        let link = match link {
+            Ok(link) => link,
+            // The door is closed: the sandbox is gone, and knows why.
+            Err(_) => return Err(inner.over().err().unwrap_or_else(gone).into()),
+        };
+        let limit = command.max_output_bytes.unwrap_or(u64::MAX).min(info.max_output_bytes);
+        let output = |pipe: OwnedFd| -> Result<Output, ExecError> {
+            rustix::io::ioctl_fionbio(&pipe, true)?;
+            Ok(Output { pipe: Some(pipe), kept: OutputLimiter::new(limit), limit })
+        };
+        let time = Duration::from_millis(info.timeout_ms);
+        let time = command.timeout.map_or(time, |asked| asked.min(time));
+        Ok(Self {
+            program: command.words().first().cloned().unwrap_or_default(),
+            link,
+            outputs: [output(out)?, output(errors)?],
+            input,
+            started,
+            deadline: started.checked_add(time),
+            ends_at_limit: info.ends_at_output_limit,
+            limit: None,
+            ended: None,
+            told: false,
+            sandbox,
+        })
+    }
+
+    /// Sends its process group a signal, as a terminal would.
+    pub fn signal(&self, signal: i32) -> Result<(), ExecError> {
+        Ok(self.link.signal(signal)?)
+    }
+
+    /// Ends it and all that it started; what came of it is still told.
+    pub fn kill(&self) -> Result<(), ExecError> {
+        Ok(self.link.kill()?)
+    }
+
+    /// Waits for what it says next; nothing when it has ended and everything is said. What is passed on here is also
+    /// in the outcome, within the limit.
+    pub fn next_piece(&mut self) -> Result<Option<Piece>, ExecError> {
+        loop {
+            if self.is_over() {
+                return Ok(None);
+            }
+            let (link, outputs, input) = self.wait()?;
+            if input {
+                self.feed()?;
+            }
+            for (number, ready) in outputs.into_iter().enumerate() {
+                if ready && let Some(bytes) = self.read(number)? {
+                    return Ok(Some(if number == 0 { Piece::Stdout(bytes) } else { Piece::Stderr(bytes) }));
+                }
+            }
+            if link {
+                self.hear()?;
+            }
+        }
+    }
+
+    /// Waits for its end, and returns what came of it. A time-out is an error; other ends are not.
+    pub fn output(mut self) -> Result<Outcome, ExecError> {
+        while self.next_piece()?.is_some() {}
+        let outcome = self.outcome();
+        self.told = true;
+        lock(&self.sandbox.0.record).completed(&outcome).map_err(Failure::from)?;
+        match outcome.timed_out {
+            true => Err(ExecError::TimedOut(Box::new(outcome))),
+            false => Ok(outcome),
+        }
+    }
+
+    /// A handle that ends it.
+    pub(super) fn handle(&self) -> Result<Handle, ExecError> {
+        let link = self.link.as_fd().try_clone_to_owned()?;
+        Ok(Handle(link.into()))
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended.is_some() && self.outputs.iter().all(|output| output.pipe.is_none())
+    }
+
+    /// Waits; which of the link, the two outputs and the input are ready.
+    fn wait(&mut self) -> Result<(bool, [bool; 2], bool), ExecError> {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.exceed(LimitKind::Wall)?;
+        }
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // What is not said when it has ended is not waited for: a copy of the pipe may be anybody's.
+        let left = if self.ended.is_some() { Some(Duration::ZERO) } else { left };
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut fds = vec![PollFd::new(&self.link, PollFlags::IN)];
+        let mut places = [None; 3];
+        let pipes = self.outputs.iter().map(|output| output.pipe.as_ref().map(|pipe| (pipe, PollFlags::IN)));
+        let input = self.input.as_ref().map(|input| (&input.pipe, PollFlags::OUT));
+        for (place, pipe) in places.iter_mut().zip(pipes.chain([input])) {
+            if let Some((pipe, wanted)) = pipe {
+                *place = Some(fds.len());
+                fds.push(PollFd::new(pipe, wanted));
+            }
+        }
+        let [out, errors, input] = places;
+        match poll(&mut fds, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
+        let ready = (ready(Some(0)) && self.ended.is_none(), [ready(out), ready(errors)], ready(input));
+        if self.ended.is_some() {
+            for (output, ready) in self.outputs.iter_mut().zip(ready.1) {
+                if !ready {
+                    output.pipe = None;
+                }
+            }
+        }
+        Ok(ready)
+    }
+
+    fn feed(&mut self) -> Result<(), ExecError> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        match rustix::io::write(&input.pipe, &input.bytes[input.taken..]) {
+            Ok(count) => input.taken += count,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // It does not want to read more.
+            Err(Errno::PIPE) => input.taken = input.bytes.len(),
+            Err(error) => return Err(error.into()),
+        }
+        if input.taken == input.bytes.len() {
+            self.input = None;
+        }
+        Ok(())
+    }
+
+    /// Reads from one output; nothing when there is nothing, or it has ended.
+    fn read(&mut self, number: usize) -> Result<Option<Vec<u8>>, ExecError> {
+        let output = &mut self.outputs[number];
+        let Some(pipe) = &output.pipe else { return Ok(None) };
+        let mut bytes = Vec::with_capacity(CHUNK);
+        match rustix::io::read(pipe, rustix::buffer::spare_capacity(&mut bytes)) {
+            Ok(0) => output.pipe = None,
+            Ok(_) => {
+                let before = output.kept.total();
+                let within = output.kept.append(&bytes);
+                bytes.truncate(usize::try_from(output.limit.saturating_sub(before)).unwrap_or(usize::MAX));
+                if !within && self.ends_at_limit {
+                    self.exceed(LimitKind::Output)?;
+                }
+                return Ok(Some(bytes).filter(|bytes| !bytes.is_empty()));
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(None)
+    }
+
+    /// A limit is passed: it ends. The first one is the one that is told.
+    fn exceed(&mut self, limit: LimitKind) -> Result<(), ExecError> {
+        self.deadline = None;
+        if self.ended.is_none() && self.limit.is_none() {
+            self.limit = Some(limit);
+            // Should the sandbox be gone, that is heard next.
+            drop(self.link.kill());
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(), ExecError> {
+        match self.link.hear(false)? {
+            Heard::Nothing | Heard::Event(Event::Started, _) => Ok(()),
+            Heard::Event(Event::Ended(ended), _) => {
+                self.ended = Some(ended);
+                Ok(())
+            }
+            Heard::Event(Event::NotStarted(errno), _) => {
+                let source = io::Error::from_raw_os_error(errno);
+                self.fail(ExecError::NotStarted { program: self.program.clone(), source })
+            }
+            Heard::Event(Event::Failed { step, message }, _) => self.fail(ExecError::Step { step, message }),
+            Heard::Gone => self.find_gone(),
+        }
+    }
+
+    /// The sandbox is gone. If a limit ended it, that is how this command ended, too.
+    fn find_gone(&mut self) -> Result<(), ExecError> {
+        match self.sandbox.0.over() {
+            Ok(over) if over.limit.is_some() => {
+                self.limit = self.limit.or(over.limit);
+                let peak_memory_bytes = over.usage.peak_memory_bytes;
+                self.ended = Some(Ended { status: 9, cpu_us: over.usage.cpu_ms * 1000, peak_memory_bytes });
+                Ok(())
+            }
+            Ok(_) => self.fail(gone().into()),
+            Err(failure) => self.fail(failure.into()),
+        }
+    }
+
+    fn fail(&mut self, error: ExecError) -> Result<(), ExecError> {
+        self.told = true;
+        lock(&self.sandbox.0.record).failed(self.sandbox.0.id, &error.to_string()).map_err(Failure::from)?;
+        Err(error)
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let inner = &self.sandbox.0;
+        let info = inner.blueprint.info();
+        let ended = self.ended.unwrap_or_default();
+        let near = self.outputs.iter().max_by_key(|output| output.kept.total()).and_then(|output| {
+            let (current, max) = (output.kept.total(), output.limit);
+            let near = u128::from(current) * 5 >= u128::from(max) * 4;
+            near.then_some(Warning { limit_type: LimitKind::Output, current: current.min(max), max })
+        });
+        let wall_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let late = (wall_ms * 5 >= info.timeout_ms.saturating_mul(4)).then_some(Warning {
+            limit_type: LimitKind::Wall,
+            current: wall_ms,
+            max: info.timeout_ms,
+        });
+        let output_bytes = self.outputs.iter().map(|output| output.kept.total()).sum();
+        let [stdout, stderr] = [0, 1].map(|number| {
+            let output = &mut self.outputs[number];
+            std::mem::replace(&mut output.kept, OutputLimiter::new(0)).into_said()
+        });
+        Outcome {
+            id: inner.id,
+            backend: info.backend,
+            exit: exit(ended.status),
+            stdout,
+            stderr,
+            timed_out: self.limit == Some(LimitKind::Wall),
+            limit: self.limit,
+            usage: Usage {
+                wall_ms,
+                cpu_ms: ended.cpu_us / 1000,
+                peak_memory_bytes: ended.peak_memory_bytes,
+                output_bytes,
+                ..Usage::default()
+            },
+            violations: Vec::new(),
+            warnings: near.into_iter().chain(late).collect(),
+            receipt: info.receipt.clone(),
+        }
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        if !self.told {
+            // There is nobody to tell that the record cannot be written; the next command is refused for it.
+            drop(lock(&self.sandbox.0.record).failed(self.sandbox.0.id, "nobody waited for its end"));
+        }
+    }
+}
+
+/// From a status as wait(2) encodes it.
+pub(super) fn exit(status: i32) -> Exit {
+    match status & 0x7f {
+        0 => Exit::Code(status >> 8 & 0xff),
+        signal => Exit::Signal(signal),
+    }
+}
+
+fn gone() -> Failure {
+    Failure::new("PF-LIVE-005", "the sandbox is gone, and the command with it")
+        .hint("it was ended, or everything in it was")
+}
