@@ -3,9 +3,11 @@
 mod completions;
 mod doctor;
 mod explain;
+mod live;
 mod man;
 mod policy;
 mod run;
+mod spawner;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,12 @@ pub(crate) enum Command {
     /// The current directory appears inside as /workspace. Nothing else of yours is there: no network, no keys, no other
     /// files, unless the policy says so.
     Run(Box<run::Run>),
+    /// Run a command in a sandbox that has a name
+    Exec(live::Exec),
+    /// List the sandboxes that have a name
+    Ps(live::Ps),
+    /// End a sandbox that has a name, and everything in it
+    Stop(live::Stop),
     /// Show what would be enforced for a command, and where each number came from; runs nothing
     Explain(Box<explain::Explain>),
     /// Say which walls can be used here, what they enforce, and what would enable the rest
@@ -30,6 +38,9 @@ pub(crate) enum Command {
     /// Write, check and show policies
     #[command(subcommand)]
     Policy(policy::Policy),
+    /// Make sandboxes for the library
+    #[command(hide = true)]
+    Spawner(spawner::Spawner),
     /// Print completions for a shell
     ///
     /// For bash: pinfold completions bash > ~/.local/share/bash-completion/completions/pinfold
@@ -48,13 +59,20 @@ impl Command {
             Self::Explain(command) => command.json,
             Self::Doctor(command) => command.json,
             Self::Policy(command) => command.wants_json(),
-            Self::Completions(_) | Self::Man(_) => false,
+            Self::Exec(command) => command.json,
+            Self::Ps(command) => command.json,
+            Self::Stop(command) => command.json,
+            Self::Spawner(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }
 
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Run(command) => command.run(),
+            Self::Exec(command) => command.run(),
+            Self::Ps(command) => command.run(),
+            Self::Stop(command) => command.run(),
+            Self::Spawner(command) => command.run(),
             Self::Explain(command) => command.run(),
             Self::Doctor(command) => command.run(),
             Self::Policy(command) => command.run(),

@@ -3,19 +3,26 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use pinfold_core::event::Event;
+use pinfold_core::id::SandboxId;
 use pinfold_core::outcome::{LimitKind, Outcome, Warning};
 use pinfold_core::plan::Plan;
+use pinfold_core::quantity::Span;
 use pinfold_core::text::{visible, visible_bytes};
+use pinfold_engine::asked::Prepared;
 use pinfold_engine::history::HistoryFile;
+use pinfold_engine::live::named::{self, Name};
+use pinfold_engine::live::visit::Visit;
 use pinfold_engine::progress::{Line, Progress};
 use pinfold_engine::record::Record;
 use pinfold_engine::run::{Job, Output, Ran};
 use pinfold_engine::select;
 
 use super::explain::receipt_rows;
+use super::live::enter;
 use crate::failure::Failure;
 use crate::options::{Resolved, RunOptions};
 use crate::output;
@@ -29,6 +36,12 @@ Examples:
 pub(crate) struct Run {
     #[command(flatten)]
     options: RunOptions,
+    /// Keep the sandbox under this name, for `pinfold exec`
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// End a sandbox with a name that was not used for so long [default: 30m]
+    #[arg(long, value_name = "TIME", requires = "name")]
+    idle: Option<Span>,
     /// Print what came of it as JSON, the command's output included
     #[arg(long)]
     pub(crate) json: bool,
@@ -46,19 +59,21 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let terminal = !self.json && std::io::stdin().is_terminal();
-        let resolved = self.options.resolve(self.command, terminal)?;
+        let resolved = self.options.resolve(self.command.clone(), terminal)?;
+        if let Some(name) = &self.name {
+            return self.run_named(&name.parse()?, &resolved);
+        }
         let plan = resolved.plan()?;
         let chosen = select::choose(&plan)?.usable()?;
         let mut record = Record::open(&resolved.dirs)?;
         let command = &resolved.request.command;
         let output = if self.json { Output::Capture } else { Output::Forward };
-        let id = pinfold_engine::run::name()
-            .map_err(|error| Failure::new("PF-RUN-002", format!("cannot name the sandbox: {error}")))?;
+        let id = new_id()?;
         record.started(id, chosen.backend, command)?;
-        let mut tell = |event: Event| output::event(&event);
+        let mut events = |event: Event| output::event(&event);
         let progress = match self.progress {
             false => Progress::default(),
-            true => Progress { line: Line::OnTerminal, events: self.json.then_some(&mut tell) },
+            true => Progress { line: Line::OnTerminal, events: self.json.then_some(&mut events) },
         };
         let job = Job { id, plan: &plan, chosen, command, output, dirs: &resolved.dirs, progress };
         let Ran { outcome, not_started, output_lost } = match pinfold_engine::run::run(job) {
@@ -73,24 +88,53 @@ impl Run {
         if not_started.is_none() {
             remember(&resolved, &plan, &outcome);
         }
-        if self.json {
-            output::data(&format!("{}\n", serde_json::to_string(&outcome).map_err(Failure::from)?));
-        } else {
-            if let Some(why) = not_started {
-                let program = command.first().map(|word| visible_bytes(word.as_encoded_bytes()).into_owned());
-                output::words(&format!("pinfold: cannot run {}: {why}\n", program.unwrap_or_default()));
-            }
+        if !self.json {
             say_what_happened(&outcome, &plan);
         }
         if self.receipt {
             output::words(&output::table(&receipt_rows(&outcome.receipt)));
         }
-        if let Some(error) = output_lost {
-            return Err(Failure::new("PF-RUN-003", format!("output was lost: {error}"))
-                .hint("the command was ended; make room where its output goes"));
-        }
-        Ok(ExitCode::from(outcome.exit_status()))
+        tell(Ran { outcome, not_started, output_lost }, command, output)
     }
+
+    /// Makes a sandbox with a name, and runs the command in it.
+    fn run_named(&self, name: &Name, resolved: &Resolved) -> Result<ExitCode, Failure> {
+        let plan = resolved.plan()?;
+        let chosen = select::choose(&plan)?.usable()?;
+        let prepared = Prepared { dirs: resolved.dirs.clone(), plan, chosen };
+        let idle = self.idle.map_or(named::IDLE, |time| Duration::from_millis(time.as_millis()));
+        named::start(&prepared, name, new_id()?, idle)?;
+        let output = if self.json { Output::Capture } else { Output::Forward };
+        let command = &resolved.request.command;
+        let visit = Visit { command, environment: &[], directory: None, timeout: None, output };
+        enter(&resolved.dirs, name, &visit)
+    }
+}
+
+fn new_id() -> Result<SandboxId, Failure> {
+    pinfold_engine::run::name()
+        .map_err(|error| Failure::new("PF-RUN-002", format!("cannot name the sandbox: {error}")))
+}
+
+/// Tells what came of a command: its outcome as JSON if its output was kept, why it did not start, what was lost.
+pub(super) fn tell(ran: Ran, command: &[OsString], output: Output) -> Result<ExitCode, Failure> {
+    let Ran { outcome, not_started, output_lost } = ran;
+    if output == Output::Capture {
+        output::data(&format!("{}\n", serde_json::to_string(&outcome).map_err(Failure::from)?));
+    } else if let Some(why) = not_started {
+        let program = command.first().map(|word| visible_bytes(word.as_encoded_bytes()).into_owned());
+        output::words(&format!("pinfold: cannot run {}: {why}\n", program.unwrap_or_default()));
+    }
+    if let Some(error) = output_lost {
+        return Err(Failure::new("PF-RUN-003", format!("output was lost: {error}"))
+            .hint("the command was ended; make room where its output goes"));
+    }
+    Ok(ExitCode::from(outcome.exit_status()))
+}
+
+/// Says which limit ended a command, where its number is not at hand.
+pub(super) fn say_limit(limit: LimitKind) {
+    output::words(&format!("pinfold: killed by limit `{}` of its sandbox\n", limit.name()));
 }
 
 /// Keeps what the run used for `--limits auto`. It has run: that this fails is told, and changes nothing about it.

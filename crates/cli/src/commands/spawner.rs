@@ -1,0 +1,29 @@
+//! `pinfold spawner`: what the library starts to have its sandboxes made. Not for people.
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::failure::Failure;
+
+#[derive(Args, Debug)]
+pub(crate) struct Spawner {
+    /// The version that the caller speaks
+    version: String,
+}
+
+impl Spawner {
+    /// Serves over standard input, which is a socket.
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let own = env!("CARGO_PKG_VERSION");
+        if self.version != own {
+            let message = format!("the library is of version {} and this program of {own}", self.version);
+            return Err(Failure::new("PF-LIVE-002", message).hint("install the same version of both"));
+        }
+        let socket = std::io::stdin().as_fd().try_clone_to_owned();
+        let socket = socket.map_err(|error| Failure::new("PF-LIVE-001", format!("no socket: {error}")))?;
+        pinfold_engine::live::spawner::serve(socket)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
