@@ -280,11 +280,8 @@ impl Guest {
     }
 
     pub(crate) fn covers(&mut self) -> Result<(), StepError> {
-        let build = self.build.as_ref().ok_or(GuestError::NoRoot)?;
-        for (at, with) in &self.covers {
-            mounts::cover(build.root(), at, *with)?;
-        }
-        Ok(())
+        let build = self.build.take().ok_or(GuestError::NoRoot)?;
+        Ok(mounts::cover_all(build.root(), &self.covers)?)
     }
 
     /// A rename on the host can take a cover away (mount_namespaces(7)), so the supervisor watches the mounts and has
@@ -306,7 +303,7 @@ impl Guest {
 
     pub(crate) fn pivot(&mut self) -> Result<(), StepError> {
         self.build()?.pivot()?;
-        self.build = None;
+        self.network.as_ref().map_or(Ok(()), Network::let_go_of_old_root)?;
         Ok(())
     }
 

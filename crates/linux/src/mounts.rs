@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use pinfold_core::path::AbsPath;
 
-pub(crate) use build::{Build, Mounts, cover};
+pub(crate) use build::{Build, Mounts, cover, cover_all};
 pub(crate) use layout::{Layout, What};
 pub(crate) use source::Source;
 

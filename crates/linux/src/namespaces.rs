@@ -31,6 +31,9 @@ pub enum NamespaceError {
     /// The network namespace cannot be made, entered, or its loopback interface not be raised.
     #[error("cannot set up the network namespace")]
     Network(#[source] io::Error),
+    /// The old root cannot be let go of.
+    #[error("cannot unmount the old root")]
+    OldRoot(#[source] io::Error),
 }
 
 /// The flags for clone3(2).
@@ -59,8 +62,22 @@ impl Network {
         sys::net::begin().map(|making| Self(Some(making))).map_err(NamespaceError::Network)
     }
 
+    /// Lets go of the old root after a change of the root, by the time that [`Network::enter`] returns.
+    pub(crate) fn let_go_of_old_root(&self) -> Result<(), NamespaceError> {
+        match &self.0 {
+            Some(making) => making.let_go_of_old_root(),
+            None => rustix::mount::unmount(c"/", rustix::mount::UnmountFlags::DETACH)
+                .map_err(|error| NamespaceError::OldRoot(error.into()))?,
+        }
+        Ok(())
+    }
+
     /// Enters it.
     pub(crate) fn enter(self) -> Result<(), NamespaceError> {
-        self.0.map_or(Ok(()), |making| making.enter().map_err(NamespaceError::Network))
+        let told = |error: io::Error| match error.kind() {
+            io::ErrorKind::ResourceBusy => NamespaceError::OldRoot(error),
+            _ => NamespaceError::Network(error),
+        };
+        self.0.map_or(Ok(()), |making| making.enter().map_err(told))
     }
 }

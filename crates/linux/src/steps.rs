@@ -76,12 +76,12 @@ steps! {
         "system", "show the system's directories; make all of it read-only" => Guest::system;
         "proc", "mount a fresh /proc and cover its dangerous entries" => Guest::proc;
         "dev", "show a few devices; make terminals and shared memory of its own" => Guest::dev;
+        "pivot", "change into the new root, and let go of the old one beside what follows" => Guest::pivot;
         "take-over", "take zones and covers from the supervisor" => Guest::take_over;
         "enter-groups", "on cgroup v1, move into the groups; all that follows is counted there" => Guest::enter_groups;
         "zones", "mount zones and shown paths" => Guest::zones;
         "covers", "cover what the survey found" => Guest::covers;
         "enter-network", "wait for the network namespace and enter it" => Guest::enter_network;
-        "pivot", "change into the new root and let go of the old" => Guest::pivot;
         "mounts", "let the supervisor watch the mounts" => Guest::show_mounts;
         "oom", "be among the first to go when memory runs out" => Guest::oom;
         "seal", "refuse to be traced" => Guest::seal;

@@ -4,32 +4,44 @@
 //! Nothing in the namespace runs yet but this code, so a mount may be attached first and restricted after:
 //! one recursive call then makes the whole of what is attached so far read-only, private, without set-id and
 //! devices.
+//!
+//! What has a name that nobody but root and this code can change is mounted by it, with mount(2): one call. The new
+//! mount calls take three to eight, and a mount namespace each for the mount until it is attached. They are for what
+//! may be an attacker's: there, no name is looked up twice, and none through a link.
 
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dev, FileType, Mode, OFlags, ResolveFlags};
 use rustix::fs::{mkdirat, mknodat, openat, openat2, statat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, mount, mount_bind, mount_bind_recursive, move_mount, open_tree,
 };
 
 use super::layout::{Entry, Layout, What};
 use super::source::Kind;
 use super::{MountError, system};
 use crate::survey::With;
-use crate::sys::mount::{Attributes, Reach, set_attributes};
+use crate::sys::descriptors::Done;
+use crate::sys::mount::{Attributes, Reach, set_attributes, set_attributes_at};
 
 /// What covers a file that is not to be seen: mode 0, so that reading it fails instead of giving a wrong
 /// answer.
-pub(super) const NO_FILE: &str = ".pinfold/file";
+pub(super) const NO_FILE: &CStr = c".pinfold/file";
 /// What covers a directory that is not to be seen.
-pub(super) const NO_DIRECTORY: &str = ".pinfold/directory";
+pub(super) const NO_DIRECTORY: &CStr = c".pinfold/directory";
 /// What covers a link: one that leads nowhere.
-pub(super) const NO_LINK: &str = ".pinfold/link";
+pub(super) const NO_LINK: &CStr = c".pinfold/link";
+
+/// One of these as a path.
+pub(super) fn path_of(kind: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(kind.to_bytes()))
+}
 
 /// Directories of which every host has one; the new root hangs there until it becomes the root.
 const HANGERS: &[&str] = &["/tmp", "/var", "/mnt", "/srv"];
@@ -38,6 +50,8 @@ const LOCKED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY
     .union(MountAttrFlags::MOUNT_ATTR_NOSUID)
     .union(MountAttrFlags::MOUNT_ATTR_NODEV);
 const HARMLESS: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
+/// The same for mount(2).
+const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Who opens the host paths that are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +82,11 @@ impl Build {
             });
         }
         // Made of directories, links and a few small files: far below this.
-        let root = new_tmpfs(Path::new("/"), c"8m", c"0755", HARMLESS)?;
+        let root = new_tmpfs(Path::new("/"), "8m", "0755", HARMLESS)?;
         hang(&root)?;
+        // What is mounted by name has a short one.
+        rustix::process::fchdir(&root)
+            .map_err(|error| MountError::Attach { path: "/".into(), source: error.into() })?;
         Ok(Self { layout, root, mounts: opened })
     }
 
@@ -108,7 +125,7 @@ impl Build {
     }
 
     fn empty_file(&self, path: &Path) -> Result<(), Errno> {
-        let mode = if path == Path::new(NO_FILE) { 0 } else { 0o444 };
+        let mode = if path == path_of(NO_FILE) { 0 } else { 0o444 };
         mknodat(&self.root, path, FileType::RegularFile, Mode::from_raw_mode(mode), Dev::default())
     }
 
@@ -121,8 +138,15 @@ impl Build {
 
     /// The host's system directories, then everything so far made read-only.
     pub(crate) fn system(&mut self) -> Result<(), MountError> {
+        let mut host = PathBuf::new();
         for path in &self.layout.system {
-            let host = Path::new("/").join(path);
+            host.clear();
+            host.push("/");
+            host.push(path);
+            if system::is_roots(path) {
+                bind_tree(&host, path)?;
+                continue;
+            }
             let mount = clone_tree(CWD, &host)
                 .map_err(|source| MountError::CloneTree { path: host.clone(), source })?;
             self.attach(&mount, path)?;
@@ -134,19 +158,17 @@ impl Build {
 
     /// A fresh `/proc` of the new process namespace, its dangerous entries covered.
     pub(crate) fn proc(&mut self) -> Result<(), MountError> {
-        let failed = |source| MountError::Make { kind: "proc", path: "/proc".into(), source };
-        let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC).map_err(|error| failed(error.into()))?;
-        let mount = mount_of(&context, HARMLESS | MountAttrFlags::MOUNT_ATTR_NOEXEC).map_err(failed)?;
-        self.attach(&mount, Path::new("proc"))?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        make(Path::new("proc"), "proc", flags, None)?;
         for name in system::PROC_READ_ONLY {
-            self.read_only(&mount, name)?;
+            self.read_only(name)?;
         }
         if crate::probe::without("masks") {
             return Ok(());
         }
         for name in system::PROC_MASKED {
             let at = Path::new("proc").join(name);
-            let status = match statat(&mount, *name, AtFlags::SYMLINK_NOFOLLOW) {
+            let status = match statat(&self.root, &at, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(status) => status,
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(MountError::MountPoint { path: at, source: error.into() }),
@@ -155,44 +177,36 @@ impl Build {
                 FileType::Directory => NO_DIRECTORY,
                 _ => NO_FILE,
             };
-            self.attach(&nothing(&self.root, kind)?, &at)?;
+            // A copy of part of the read-only root, and so read-only too.
+            mount_bind(kind, &at)
+                .map_err(|error| MountError::Attach { path: at.clone(), source: error.into() })?;
         }
         Ok(())
     }
 
-    /// Binds an entry of `proc` over itself, read-only; what a kernel does not have is skipped.
-    fn read_only(&self, proc: &OwnedFd, name: &str) -> Result<(), MountError> {
-        let at = Path::new("proc").join(name);
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let mount = match open_tree(proc, name, flags) {
-            Ok(mount) => mount,
+    /// Binds an entry of `/proc` over itself, read-only; what a kernel does not have is skipped.
+    fn read_only(&self, name: &CStr) -> Result<(), MountError> {
+        let path = || PathBuf::from(name.to_string_lossy().into_owned());
+        match mount_bind(name, name) {
+            Ok(()) => {}
             Err(Errno::NOENT) => return Ok(()),
-            Err(error) => return Err(MountError::CloneTree { path: at, source: error.into() }),
-        };
+            Err(error) => return Err(MountError::Attach { path: path(), source: error.into() }),
+        }
         let attributes = Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY);
-        set_attributes(&mount, Reach::Mount, attributes)
-            .map_err(|source| MountError::Attributes { path: at.clone(), source })?;
-        self.attach(&mount, &at)
+        set_attributes_at(&self.root, name, Reach::Mount, attributes)
+            .map_err(|source| MountError::Attributes { path: path(), source })
     }
 
     /// The devices of the host that are shown, terminals of this sandbox alone, shared memory.
     pub(crate) fn dev(&mut self) -> Result<(), MountError> {
         for name in system::DEVICES {
             let host = Path::new("/dev").join(name);
-            let mount = clone_tree(CWD, &host)
-                .map_err(|source| MountError::CloneTree { path: host.clone(), source })?;
-            self.attach(&mount, &Path::new("dev").join(name))?;
+            bind_tree(&host, host.strip_prefix("/").unwrap_or(&host))?;
         }
-        let failed = |source: io::Error| MountError::Make { kind: "devpts", path: "/dev/pts".into(), source };
-        let context = fsopen(c"devpts", FsOpenFlags::FSOPEN_CLOEXEC).map_err(|error| failed(error.into()))?;
-        for (key, value) in [(c"ptmxmode", c"0666"), (c"mode", c"0620")] {
-            fsconfig_set_string(&context, key, value).map_err(|error| failed(error.into()))?;
-        }
-        let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        self.attach(&mount_of(&context, flags).map_err(failed)?, Path::new("dev/pts"))?;
+        let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+        make(Path::new("dev/pts"), "devpts", flags, Some(c"ptmxmode=0666,mode=0620"))?;
         if self.layout.shared_memory {
-            let memory = new_tmpfs(Path::new("/dev/shm"), c"64m", c"1777", HARMLESS)?;
-            self.attach(&memory, Path::new("dev/shm"))?;
+            make(Path::new("dev/shm"), "tmpfs", QUIET, Some(c"size=64m,mode=1777"))?;
         }
         Ok(())
     }
@@ -202,32 +216,46 @@ impl Build {
         for index in 0..self.layout.places.len() {
             let place = &self.layout.places[index];
             let mount = match (&place.what, self.mounts[index].take()) {
-                (What::Memory(size_mb), _) => self.memory(&place.at, *size_mb)?,
+                (What::Memory(size_mb), _) => {
+                    self.memory(index, *size_mb)?;
+                    continue;
+                }
                 (What::Host(_), Some(mount)) => mount,
                 (What::Host(source), None) => return Err(MountError::Changed { path: source.real.clone() }),
             };
             match &place.within {
                 None => self.attach(&mount, &place.at)?,
-                Some(within) => {
-                    let point = self.existing_point(index, within)?;
-                    attach_at(&mount, &point)
-                        .map_err(|source| MountError::Attach { path: place.at.clone(), source })?;
-                }
+                Some(within) => self.attach_within(&mount, index, within)?,
             }
         }
         Ok(())
     }
 
+    fn attach_within(&self, mount: &OwnedFd, index: usize, within: &str) -> Result<(), MountError> {
+        let point = self.existing_point(index, within)?;
+        attach_at(mount, &point)
+            .map_err(|source| MountError::Attach { path: self.layout.places[index].at.clone(), source })
+    }
+
     /// Memory for a zone; the home directory lies in `/scratch`.
-    fn memory(&self, at: &Path, size_mb: u64) -> Result<OwnedFd, MountError> {
-        let size = format!("{size_mb}m");
-        let mode = if at == Path::new("tmp") { c"1777" } else { c"0755" };
-        let mount = new_tmpfs(&Path::new("/").join(at), size.as_str(), mode, HARMLESS)?;
+    fn memory(&self, index: usize, size_mb: u64) -> Result<(), MountError> {
+        let at = &self.layout.places[index].at;
+        let mode = if at == Path::new("tmp") { "1777" } else { "0755" };
+        match &self.layout.places[index].within {
+            None => {
+                let options = CString::new(format!("size={size_mb}m,mode={mode}")).unwrap_or_default();
+                make(at, "tmpfs", QUIET, Some(&options))?;
+            }
+            Some(within) => {
+                let mount = new_tmpfs(at, format!("{size_mb}m"), mode, HARMLESS)?;
+                self.attach_within(&mount, index, within)?;
+            }
+        }
         if at == Path::new("scratch") {
-            mkdirat(&mount, c"home", Mode::from_raw_mode(0o700))
+            mkdirat(&self.root, c"scratch/home", Mode::from_raw_mode(0o700))
                 .map_err(|error| MountError::Create { path: system::HOME.into(), source: error.into() })?;
         }
-        Ok(mount)
+        Ok(())
     }
 
     /// The mount point of a place that lies in another mount: it is made only where that costs memory alone.
@@ -276,14 +304,12 @@ impl Build {
         Ok(())
     }
 
-    /// Makes the new root the root and lets go of the old one, which nothing can name any more.
+    /// Makes the new root the root. The old one is mounted on it then, until it is let go of; `/` and what is below are
+    /// the new one's already.
     pub(crate) fn pivot(&mut self) -> Result<(), MountError> {
         let failed = |error: Errno| MountError::Pivot { source: error.into() };
-        rustix::process::fchdir(&self.root).map_err(failed)?;
         // Both arguments alike: the old root ends up above the new one, at the same place (pivot_root(2)).
-        rustix::process::pivot_root(c".", c".").map_err(failed)?;
-        unmount(c".", UnmountFlags::DETACH).map_err(failed)?;
-        rustix::process::chdir(c"/").map_err(failed)
+        rustix::process::pivot_root(c".", c".").map_err(failed)
     }
 
     /// Attaches at a mount point that this code made.
@@ -293,18 +319,66 @@ impl Build {
     }
 }
 
-/// Covers the path `at` in the root `root`, which is read-only by now.
+/// Covers paths in the root `root`, which is read-only by now, in this order.
+pub(crate) fn cover_all(root: &OwnedFd, covers: &[(PathBuf, With)]) -> Result<(), MountError> {
+    let mut done = Done::default();
+    let mut above: Option<(&[u8], OwnedFd)> = None;
+    for (at, with) in covers {
+        let bytes = at.as_os_str().as_bytes();
+        let (directory, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) if hidden_by(*with).is_some() => (&bytes[..slash], &bytes[slash + 1..]),
+            _ => {
+                // What is opened must be what is on top now.
+                done_with(&mut above, &mut done);
+                cover(root, at, *with)?;
+                continue;
+            }
+        };
+        if above.as_ref().is_none_or(|(open, _)| *open != directory) {
+            done_with(&mut above, &mut done);
+            let path = Path::new(OsStr::from_bytes(directory));
+            let opened = open_inside(root, path, OFlags::DIRECTORY)
+                .map_err(|error| MountError::MountPoint { path: at.clone(), source: error.into() })?;
+            above = Some((directory, opened));
+        }
+        if let (Some((_, directory)), Some(kind)) = (&above, hidden_by(*with)) {
+            let mount = nothing(root, kind)?;
+            // One name cannot lead out of the directory, and without MOVE_MOUNT_T_SYMLINKS a link is not followed.
+            move_mount(&mount, c"", directory, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+                .map_err(|error| MountError::Attach { path: at.clone(), source: error.into() })?;
+            done.close(mount);
+        }
+    }
+    done_with(&mut above, &mut done);
+    Ok(())
+}
+
+fn done_with(above: &mut Option<(&[u8], OwnedFd)>, done: &mut Done) {
+    if let Some((_, directory)) = above.take() {
+        done.close(directory);
+    }
+}
+
+/// Covers the path `at` in the root `root`.
 pub(crate) fn cover(root: &OwnedFd, at: &Path, with: With) -> Result<(), MountError> {
     let point = open_inside(root, at, OFlags::NOFOLLOW)
         .map_err(|error| MountError::MountPoint { path: at.to_owned(), source: error.into() })?;
-    let mount = match with {
-        With::EmptyFile => nothing(root, NO_FILE)?,
-        With::EmptyDir => nothing(root, NO_DIRECTORY)?,
-        With::Absent => nothing(root, NO_LINK)?,
-        With::Itself => itself(&point, at, Some(LOCKED))?,
-        With::Pinned => itself(&point, at, None)?,
+    let mount = match (with, hidden_by(with)) {
+        (_, Some(kind)) => nothing(root, kind)?,
+        (With::Pinned, None) => itself(&point, at, None)?,
+        (_, None) => itself(&point, at, Some(LOCKED))?,
     };
     attach_at(&mount, &point).map_err(|source| MountError::Attach { path: at.to_owned(), source })
+}
+
+/// What of the root hides what lies there; none when it is to be seen.
+const fn hidden_by(with: With) -> Option<&'static CStr> {
+    match with {
+        With::EmptyFile => Some(NO_FILE),
+        With::EmptyDir => Some(NO_DIRECTORY),
+        With::Absent => Some(NO_LINK),
+        With::Itself | With::Pinned => None,
+    }
 }
 
 /// What is at `point`, once more: with `flags` added to the whole of it, or as it is.
@@ -323,12 +397,12 @@ fn itself(point: &OwnedFd, at: &Path, flags: Option<MountAttrFlags>) -> Result<O
 }
 
 /// A mount that shows nothing; a copy of part of the read-only root, and so read-only too.
-fn nothing(root: &OwnedFd, kind: &str) -> Result<OwnedFd, MountError> {
+fn nothing(root: &OwnedFd, kind: &CStr) -> Result<OwnedFd, MountError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
     open_tree(root, kind, flags)
-        .map_err(|error| MountError::CloneTree { path: kind.into(), source: error.into() })
+        .map_err(|error| MountError::CloneTree { path: path_of(kind).into(), source: error.into() })
 }
 
 /// Opens a place in the new root without following any link: what lies there may be an attacker's.
@@ -348,7 +422,23 @@ fn attach_at(mount: &OwnedFd, point: &OwnedFd) -> io::Result<()> {
     Ok(move_mount(mount, c"", point, c"", flags)?)
 }
 
-/// A copy of the mounts at and below a path of the host that no user wrote.
+/// Shows the mounts at and below `host` at `at` in the new root, which is the working directory. For names that nobody
+/// but root can change.
+fn bind_tree(host: &Path, at: &Path) -> Result<(), MountError> {
+    mount_bind_recursive(host, at)
+        .map_err(|error| MountError::Attach { path: at.to_owned(), source: error.into() })
+}
+
+/// Mounts a new file system at a mount point that this code made in the new root, which is the working directory.
+fn make(at: &Path, kind: &'static str, flags: MountFlags, options: Option<&CStr>) -> Result<(), MountError> {
+    mount(c"none", at, kind, flags, options).map_err(|error| MountError::Make {
+        kind,
+        path: Path::new("/").join(at),
+        source: error.into(),
+    })
+}
+
+/// A copy of the mounts at and below a path of the host.
 fn clone_tree(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -361,7 +451,7 @@ fn clone_tree(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
 fn new_tmpfs(
     at: &Path,
     size: impl rustix::path::Arg,
-    mode: &std::ffi::CStr,
+    mode: impl rustix::path::Arg,
     flags: MountAttrFlags,
 ) -> Result<OwnedFd, MountError> {
     let make = || -> io::Result<OwnedFd> {

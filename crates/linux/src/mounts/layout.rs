@@ -130,10 +130,10 @@ impl Layout {
             self.entries.push(Entry::Point(Path::new("dev").join(device)));
         }
         self.entries.push(Entry::Directory(".pinfold".into(), 0o700));
-        self.entries.push(Entry::Directory(super::build::NO_DIRECTORY.into(), 0));
-        self.entries.push(Entry::Point(super::build::NO_FILE.into()));
+        self.entries.push(Entry::Directory(super::build::path_of(super::build::NO_DIRECTORY).into(), 0));
+        self.entries.push(Entry::Point(super::build::path_of(super::build::NO_FILE).into()));
         // In the root, which is read-only: reading finds nothing, and writing through it makes nothing.
-        self.entries.push(Entry::Link(super::build::NO_LINK.into(), "/absent".into()));
+        self.entries.push(Entry::Link(super::build::path_of(super::build::NO_LINK).into(), "/absent".into()));
     }
 
     /// Files of `/etc` that name the inside and not the host.

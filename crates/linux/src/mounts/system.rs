@@ -1,6 +1,9 @@
 //! Which parts of the host's system are shown, which entries of `/proc` are covered and which devices exist,
 //! as data. How they are mounted is decided in `layout` and `build`.
 
+use std::ffi::CStr;
+use std::path::Path;
+
 /// Directories of the distribution: shown whole where they are directories, as links where they are links.
 pub(super) const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix"];
 
@@ -40,6 +43,12 @@ pub(super) const ETC: &[&str] = &[
 /// The few of [`ETC`] without which programs do not even start.
 pub(super) const ETC_MINIMAL: &[&str] = &["ld.so.cache", "localtime"];
 
+/// Whether a shown path lies where only root can change names: in a directory of the distribution, or in `/etc`.
+pub(super) fn is_roots(path: &Path) -> bool {
+    let first = path.iter().next();
+    first.is_some_and(|first| first == "etc" || SYSTEM.iter().any(|name| first == *name))
+}
+
 /// Entries of `/proc` that are covered: kernel memory, keys, timers with addresses, and doors to hardware.
 /// The list of runc and Docker, without what no kernel of the last years has.
 pub(super) const PROC_MASKED: &[&str] =
@@ -47,7 +56,7 @@ pub(super) const PROC_MASKED: &[&str] =
 
 /// Entries of `/proc` that are settings of the host: read-only whatever their modes say. The other such
 /// entries (`bus`, `fs`, `irq`) belong to the host's root alone, which the command never is.
-pub(super) const PROC_READ_ONLY: &[&str] = &["sys", "sysrq-trigger"];
+pub(super) const PROC_READ_ONLY: &[&CStr] = &[c"proc/sys", c"proc/sysrq-trigger"];
 
 /// Devices that programs may expect anywhere. `/dev/tty` is the opener's own terminal (tty(4)).
 pub(super) const DEVICES: &[&str] = &["full", "null", "random", "tty", "urandom", "zero"];

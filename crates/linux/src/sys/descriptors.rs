@@ -1,7 +1,7 @@
 //! Closing ranges of descriptors, and putting descriptors at fixed numbers.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use super::checked;
 
@@ -42,6 +42,46 @@ pub(crate) fn close_all_but(kept: &[Option<BorrowedFd<'_>>]) -> io::Result<()> {
     Ok(())
 }
 
+/// Descriptors that are done with, closed several at once: as numbers are given out in order, one call mostly does.
+#[derive(Debug, Default)]
+pub(crate) struct Done(Vec<OwnedFd>);
+
+impl Done {
+    /// How many wait to be closed. Few, or the table of descriptors would have to grow: while a process beside this one
+    /// shares it, that takes the kernel milliseconds.
+    const MOST: usize = 16;
+
+    /// Closes `fd` sooner or later.
+    pub(crate) fn close(&mut self, fd: OwnedFd) {
+        self.0.push(fd);
+        if self.0.len() == Self::MOST {
+            self.close_all();
+        }
+    }
+
+    fn close_all(&mut self) {
+        let mut numbers: Vec<RawFd> = self.0.drain(..).map(IntoRawFd::into_raw_fd).collect();
+        numbers.sort_unstable();
+        for run in numbers.chunk_by(|one, next| one + 1 == *next) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            // SAFETY: no pointers, and each descriptor of the range was owned by `self` alone until a moment ago.
+            if unsafe { libc::syscall(libc::SYS_close_range, *first, *last, 0) } == 0 {
+                continue;
+            }
+            for number in run {
+                // SAFETY: owned by `self` alone until a moment ago, and not closed by the call that failed.
+                drop(unsafe { OwnedFd::from_raw_fd(*number) });
+            }
+        }
+    }
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.close_all();
+    }
+}
+
 /// One of the standard three, which stay open for the life of the process.
 pub(crate) fn standard(number: RawFd) -> BorrowedFd<'static> {
     debug_assert!((0..=2).contains(&number));
@@ -59,4 +99,32 @@ pub(crate) fn occupy_standard(fd: impl AsFd) -> io::Result<()> {
         checked(unsafe { libc::syscall(libc::SYS_dup3, raw, number, libc::O_CLOEXEC) })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_with_is_closed_and_nothing_else() {
+        let (mut ends, mut done) = (Vec::new(), Done::default());
+        for number in 0..Done::MOST * 3 {
+            let (read, write) = rustix::pipe::pipe().unwrap();
+            ends.push(read);
+            // Every third stays open, so that the ranges have holes.
+            if number % 3 == 0 { ends.push(write) } else { done.close(write) }
+        }
+        drop(done);
+        for end in &ends {
+            assert!(rustix::io::fcntl_getfd(end).is_ok());
+        }
+        let closed = |end: &OwnedFd| {
+            let mut ready = [rustix::event::PollFd::new(end, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut ready, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))
+                .unwrap();
+            ready[0].revents().contains(rustix::event::PollFlags::HUP)
+        };
+        assert_eq!(ends.iter().filter(|end| closed(end)).count(), Done::MOST * 2);
+    }
 }

@@ -1,11 +1,14 @@
-//! A network namespace of its own, made beside the process that will enter it.
+//! A network namespace of its own, made beside the process that will enter it; and what else can be done beside it, in
+//! the same helper: letting go of the old root.
 
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::ioctl::{Opcode, Setter, ioctl};
+use rustix::mount::UnmountFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, futex};
 
 use super::clone::Beside;
 
@@ -13,9 +16,15 @@ use super::clone::Beside;
 #[derive(Debug)]
 pub(crate) struct Making(Beside);
 
+/// 1 once the process beside has a new root, with the old one mounted on it.
+static PIVOTED: AtomicU32 = AtomicU32::new(0);
+
 /// The exit code for a failure. Any other is the descriptor of the namespace: set-up has few open, and a
 /// number beyond 63 would make the kernel grow a table that is in use by two, which takes it milliseconds.
 const FAILED: libc::c_int = 255;
+
+/// The exit code for an old root that could not be let go of.
+const NOT_LET_GO: libc::c_int = 254;
 
 /// Begins to make a namespace. The kernel takes as long for it as for all other kinds together, so it is done
 /// beside other work.
@@ -24,9 +33,18 @@ pub(crate) fn begin() -> io::Result<Making> {
 }
 
 impl Making {
-    /// Waits until the namespace is there, and enters it.
+    /// Lets the helper unmount what is mounted on the root that this process has changed into. The kernel waits for all
+    /// processors before it is done with that, a tenth of a millisecond or, when they are busy, several.
+    pub(crate) fn let_go_of_old_root(&self) {
+        PIVOTED.store(1, Ordering::Release);
+        // Nobody waiting yet is no failure, and there is no other.
+        futex::wake(&PIVOTED, futex::Flags::PRIVATE, 1).ok();
+    }
+
+    /// Waits until the namespace is there and the old root is not, and enters the namespace.
     pub(crate) fn enter(self) -> io::Result<()> {
         let namespace = match self.0.wait()? {
+            NOT_LET_GO => return Err(io::ErrorKind::ResourceBusy.into()),
             FAILED => return Err(io::ErrorKind::PermissionDenied.into()),
             // SAFETY: `make` ended well, so it left this descriptor open in the shared table, and owned by
             // nothing.
@@ -43,7 +61,16 @@ impl Making {
 /// Runs beside the guest, in its memory: system calls alone, no allocation, and none of the C library's
 /// wrappers, which write a failure to the `errno` that both share. rustix makes system calls itself.
 extern "C" fn make(_: *mut libc::c_void) -> libc::c_int {
-    try_make().ok().filter(|number| *number < FAILED).unwrap_or(FAILED)
+    let Some(number) = try_make().ok().filter(|number| *number < NOT_LET_GO) else { return FAILED };
+    while PIVOTED.load(Ordering::Acquire) == 0 {
+        // Woken, or too late to sleep: either way it is looked at again.
+        futex::wait(&PIVOTED, futex::Flags::PRIVATE, 0, None).ok();
+    }
+    // The change of the root was this process's too (pivot_root(2)). What is unmounted is the topmost mount there.
+    match rustix::mount::unmount(c"/", UnmountFlags::DETACH) {
+        Ok(()) => number,
+        Err(_) => NOT_LET_GO,
+    }
 }
 
 fn try_make() -> rustix::io::Result<RawFd> {
