@@ -59,8 +59,8 @@ const NONE: CapabilitySets = CapabilitySets {
     inheritable: CapabilitySet::empty(),
 };
 
-/// Empties the bounding, ambient, permitted, effective and inheritable sets, locks the secure bits, and reads
-/// back.
+/// Empties the bounding, ambient, permitted, effective and inheritable sets, locks the secure bits, and reads the
+/// last three back.
 ///
 /// The bounding set comes first, while there still is the right to change it. A process that never had
 /// `CAP_SETPCAP` keeps its bounding set, which is harmless only under no_new_privs: without that, this is an
@@ -88,11 +88,12 @@ pub fn drop_all() -> Result<(), CapabilityError> {
     // The ambient set is within the permitted and the inheritable one by the kernel's own rule
     // (capabilities(7)).
     let left = after.effective | after.permitted | after.inheritable;
-    let bounding = bounding_set()?;
-    if !left.is_empty() || (may_bound && !bounding.is_empty()) {
-        return Err(CapabilityError::Left { left: (left | bounding).bits() });
+    if !left.is_empty() {
+        return Err(CapabilityError::Left { left: left.bits() });
     }
-    if !bounding.is_empty() && !no_new_privs().map_err(CapabilityError::Read)? {
+    // The kernel answered for each capability that it is out of the bounding set, and nothing puts one back: to ask
+    // again for each would double the calls.
+    if !may_bound && !no_new_privs().map_err(CapabilityError::Read)? && !bounding_set()?.is_empty() {
         return Err(CapabilityError::Regainable);
     }
     Ok(())
