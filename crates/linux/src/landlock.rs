@@ -6,11 +6,12 @@
 //! empty network namespace already is, and its loopback is for use.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
+use crate::sys::descriptors::Done;
 use crate::sys::landlock as kernel;
 
 /// Narrows the ABI, for tests: a number above the kernel's changes nothing, and anything that is no number is
@@ -168,9 +169,10 @@ pub fn restrict(rules: &Rules) -> Result<Restricted, LandlockError> {
         (&rules.devices, right::DEVICE),
         (&rules.list, right::READ_DIRECTORY),
     ];
+    let mut done = Done::default();
     for (paths, rights) in kinds {
         for path in paths {
-            allow(&ruleset, path, rights & handled)?;
+            done.close(allow(&ruleset, path, rights & handled)?);
         }
     }
     kernel::restrict(ruleset.as_fd()).map_err(LandlockError::Restrict)?;
@@ -178,18 +180,24 @@ pub fn restrict(rules: &Rules) -> Result<Restricted, LandlockError> {
     Ok(Restricted { abi: Some(abi), enforced })
 }
 
-fn allow(ruleset: &impl AsFd, path: &Path, rights: u64) -> Result<(), LandlockError> {
+/// Allows `rights` at `path`, and returns what was opened for it.
+fn allow(ruleset: &impl AsFd, path: &Path, rights: u64) -> Result<OwnedFd, LandlockError> {
     let failed =
         |source: rustix::io::Errno| LandlockError::Open { path: path.to_owned(), source: source.into() };
     let parent = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-    let status = fstat(&parent).map_err(failed)?;
-    // The kernel refuses rights of directories on anything else.
-    let rights = match FileType::from_raw_mode(status.st_mode) {
-        FileType::Directory => rights,
-        _ => rights & right::OF_FILES,
+    let allowed = match kernel::allow(ruleset.as_fd(), parent.as_fd(), rights) {
+        // The kernel refuses rights of directories on anything else; most paths are directories.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) && rights & !right::OF_FILES != 0 => {
+            let status = fstat(&parent).map_err(failed)?;
+            match FileType::from_raw_mode(status.st_mode) {
+                FileType::Directory => Err(error),
+                _ => kernel::allow(ruleset.as_fd(), parent.as_fd(), rights & right::OF_FILES),
+            }
+        }
+        allowed => allowed,
     };
-    kernel::allow(ruleset.as_fd(), parent.as_fd(), rights)
-        .map_err(|source| LandlockError::Allow { path: path.to_owned(), source })
+    allowed.map_err(|source| LandlockError::Allow { path: path.to_owned(), source })?;
+    Ok(parent)
 }
 
 #[cfg(test)]
