@@ -5,6 +5,7 @@
 //! that shows their owner as that id: new files belong to the owner, and nothing is ever chowned. A file
 //! system that cannot map owners is used as its owner, if that is not root.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs;
@@ -22,6 +23,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use crate::mounts::{MountError, Mounts, Source};
 use crate::probe::pretends_missing;
 use crate::sys;
+use crate::sys::ids::Holder;
 
 /// Why the command cannot get an id of its own.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +117,8 @@ pub(crate) struct Ids {
     /// What the host sees.
     host: (u32, u32),
     how: How,
+    /// Processes that carried a map and are killed: nothing has to wait until they are gone.
+    holders: RefCell<Vec<Holder>>,
 }
 
 #[derive(Debug)]
@@ -166,14 +170,14 @@ impl Ids {
     ) -> Result<Self, IdError> {
         if !may_map() {
             let host = (geteuid().as_raw(), getegid().as_raw());
-            return Ok(Self { inside, host, how: How::Caller });
+            return Ok(Self { inside, host, how: How::Caller, holders: RefCell::default() });
         }
         if let Some(host) = owner {
-            return Ok(Self { inside, host, how: How::Owner });
+            return Ok(Self { inside, host, how: How::Owner, holders: RefCell::default() });
         }
         let (first, slots) = range()?;
         let (id, lock) = reserve(&Locks::open(Path::new(RUN), state)?, first, slots)?;
-        Ok(Self { inside, host: (id, id), how: How::Reserved(lock) })
+        Ok(Self { inside, host: (id, id), how: How::Reserved(lock), holders: RefCell::default() })
     }
 
     /// Who makes the mounts of host paths: this process if it may map owners, else the new namespace.
@@ -194,7 +198,11 @@ impl Ids {
             }
             let map = match maps.entry(source.owner) {
                 Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(entry) => entry.insert(id_map(source.owner, self.host)?),
+                Entry::Vacant(entry) => {
+                    let (map, holder) = id_map(source.owner, self.host)?;
+                    self.holders.borrow_mut().push(holder);
+                    entry.insert(map)
+                }
             };
             let mapped = if pretends_missing("idmap") {
                 Err(MountError::IdMap {
@@ -210,6 +218,11 @@ impl Ids {
             }
         }
         Ok(())
+    }
+
+    /// Waits for the end of the processes that carried maps, once nobody waits for what follows.
+    pub(crate) fn reap_holders(&self) {
+        self.holders.borrow_mut().clear();
     }
 
     /// What happens where a file system cannot map owners. What is read-only needs no owner: what others may
@@ -351,22 +364,16 @@ fn reserve(locks: &Locks, first: u32, slots: u32) -> Result<(u32, OwnedFd), IdEr
 }
 
 /// A user namespace in which `disk` is `shown` to the host: what an idmapped mount is made with
-/// (mount_setattr(2)).
-fn id_map(disk: (u32, u32), shown: (u32, u32)) -> Result<OwnedFd, IdError> {
+/// (mount_setattr(2)). Its holder is killed, and to be reaped.
+fn id_map(disk: (u32, u32), shown: (u32, u32)) -> Result<(OwnedFd, Holder), IdError> {
     let holder = sys::ids::hold_user_namespace().map_err(IdError::Holder)?;
     let pid = holder.child.pid;
-    let namespace = write(pid, "uid_map", &format!("{} {} 1", disk.0, shown.0))
-        .and_then(|()| write(pid, "gid_map", &format!("{} {} 1", disk.1, shown.1)))
-        .and_then(|()| {
-            let path = PathBuf::from(format!("/proc/{}/ns/user", pid.as_raw_nonzero()));
-            fs::File::open(&path).map_err(|source| IdError::Map { path, source })
-        });
-    let killed =
-        pidfd_send_signal(&holder.child.pidfd, Signal::KILL).map_err(|error| IdError::Holder(error.into()));
-    let reaped = sys::wait::reap(pid).map_err(IdError::Holder);
-    killed?;
-    reaped?;
-    namespace.map(OwnedFd::from)
+    write(pid, "uid_map", &format!("{} {} 1", disk.0, shown.0))?;
+    write(pid, "gid_map", &format!("{} {} 1", disk.1, shown.1))?;
+    let path = PathBuf::from(format!("/proc/{}/ns/user", pid.as_raw_nonzero()));
+    let namespace = fs::File::open(&path).map_err(|source| IdError::Map { path, source })?;
+    pidfd_send_signal(&holder.child.pidfd, Signal::KILL).map_err(|error| IdError::Holder(error.into()))?;
+    Ok((namespace.into(), holder))
 }
 
 /// Writes a file of `/proc/<pid>`, in one call as maps demand.

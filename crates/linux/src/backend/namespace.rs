@@ -201,7 +201,10 @@ impl Start<'_> {
     pub(crate) fn hand_over(&mut self) -> Result<(), StepError> {
         let running = self.running.as_ref().ok_or(GuestError::Alone)?;
         running.order(Order::Covers(std::mem::take(&mut self.covers)))?;
-        Ok(running.order(Order::Covered)?)
+        running.order(Order::Covered)?;
+        // The guest has all it waits for.
+        running.ids().reap_holders();
+        Ok(())
     }
 
     pub(crate) fn filters(&mut self) -> Result<(), StepError> {

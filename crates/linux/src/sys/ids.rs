@@ -4,20 +4,34 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, pidfd_send_signal};
 
 use super::checked;
 use super::clone::Child;
 
 /// Room for a function that only pauses; the kernel wants the top 16-byte aligned (clone(2)).
 #[repr(align(16))]
+#[derive(Debug)]
 struct Stack([u8; 4096]);
 
-/// A process in a new user namespace that waits to be killed, by its parent or with it. It has no map yet.
+/// A process in a new user namespace that waits to be killed, by its parent or with it. It has no map yet. Reaped when
+/// this is dropped.
+#[derive(Debug)]
 pub(crate) struct Holder {
     pub(crate) child: Child,
     /// The stack that the holder stands on for as long as it lives.
-    _stack: Box<Stack>,
+    stack: Option<Box<Stack>>,
+}
+
+impl Drop for Holder {
+    /// Its stack must outlive it. Killing what is dead already does nothing.
+    fn drop(&mut self) {
+        let gone = pidfd_send_signal(&self.child.pidfd, Signal::KILL).is_ok();
+        if !gone || super::wait::reap(self.child.pid).is_err() {
+            // It cannot be seen to end, so what it stands on is left to it.
+            self.stack.take().map(Box::leak);
+        }
+    }
 }
 
 /// Makes a [`Holder`]. It shares this process's memory, which saves copying it: a tenth of the cost of a
@@ -56,7 +70,7 @@ pub(crate) fn hold_user_namespace() -> io::Result<Holder> {
     checked(pid.into())?;
     let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::Other)?;
     // SAFETY: the kernel stored a descriptor that this process alone owns (CLONE_PIDFD, clone(2)).
-    Ok(Holder { child: Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }, _stack: stack })
+    Ok(Holder { child: Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }, stack: Some(stack) })
 }
 
 /// The user namespace that the namespace `of` belongs to (ioctl_nsfs(2)).
