@@ -307,7 +307,7 @@ pub fn take(files: &Files, zones: &[Zone], state: &StateDir) -> Result<Survey, S
     let mut near = Vec::with_capacity(places.len());
     for place in &places {
         let whole = place.is_dir() && deny.needs_walk(place);
-        let seen = scan::scan(place, if whole { Bounds::NONE } else { NEAR }, &deny)?;
+        let seen = scan::scan(place, if whole { Bounds::NONE } else { NEAR }, &deny, &files.protect.names)?;
         if whole {
             let sum = walked.get_or_insert(Walked { entries: 0, elapsed: Duration::ZERO });
             sum.entries += seen.tally.entries;

@@ -1,18 +1,48 @@
 //! The list of covers as it grows: the strongest wins at one place, what lies below a mask needs nothing more,
 //! and parents come first. What is covered, and why, is decided elsewhere; mounting is not done here.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 
 use super::links::Passed;
-use super::places::Place;
+use super::places::{Place, is_one_name};
 use super::{Because, Cover, SurveyError, With};
 
 /// Covers by zone and path, in the order they are mounted.
 #[derive(Default)]
-pub(crate) struct Covers(BTreeMap<(usize, PathBuf), (With, Because)>);
+pub(crate) struct Covers(BTreeMap<(usize, Below), (With, Because)>);
+
+/// A path below a zone's root, in the order of paths: what contains comes first, and all that is in it next. Compared by
+/// its bytes, of which a slash is the least: the same for paths as they are made here, and far cheaper.
+#[derive(PartialEq, Eq)]
+struct Below(PathBuf);
+
+impl Ord for Below {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (one, two) = (self.0.as_os_str().as_bytes(), other.0.as_os_str().as_bytes());
+        let order = |byte: u8| if byte == b'/' { 0 } else { byte };
+        match one.iter().zip(two).find(|(one, two)| one != two) {
+            Some((one, two)) => order(*one).cmp(&order(*two)),
+            None => one.len().cmp(&two.len()),
+        }
+    }
+}
+
+impl PartialOrd for Below {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Whether `path` is `above` or lies in it.
+fn is_in(path: &Path, above: &Path) -> bool {
+    let (path, above) = (path.as_os_str().as_bytes(), above.as_os_str().as_bytes());
+    path.strip_prefix(above).is_some_and(|rest| above.is_empty() || rest.is_empty() || rest[0] == b'/')
+}
 
 impl Covers {
     /// Covers `path` of `place`, unless a stronger cover is there already.
@@ -21,7 +51,7 @@ impl Covers {
         if !place.writable() && !with.hides() {
             return;
         }
-        let entry = self.0.entry((place.index, path.to_owned())).or_insert((with, because));
+        let entry = self.0.entry((place.index, Below(path.to_owned()))).or_insert((with, because));
         if with > entry.0 {
             *entry = (with, because);
         }
@@ -30,6 +60,9 @@ impl Covers {
     /// Pins every directory between the zone's root and `path`: a mount on `a/b` does not keep `a` from being
     /// renamed, after which another `a/b` could be made.
     pub(crate) fn pin_above(&mut self, place: &Place<'_>, path: &Path, because: Because) {
+        if is_one_name(path) {
+            return;
+        }
         for above in path.ancestors().skip(1) {
             if above.as_os_str().is_empty() {
                 break;
@@ -60,8 +93,8 @@ impl Covers {
                 }
                 let copies: Vec<(PathBuf, With, Because)> = self
                     .0
-                    .range((from.index, PathBuf::new())..(from.index + 1, PathBuf::new()))
-                    .filter_map(|((_, path), (with, because))| {
+                    .range((from.index, Below(PathBuf::new()))..(from.index + 1, Below(PathBuf::new())))
+                    .filter_map(|((_, Below(path)), (with, because))| {
                         let seen = here.join(path);
                         let below = seen.strip_prefix(there).ok()?;
                         // The root of a zone is a mount point already: it needs no pin.
@@ -82,8 +115,8 @@ impl Covers {
         let mut out: Vec<Cover> = Vec::with_capacity(self.0.len());
         // The directories that are wholly covered and could hold the next path; the map's order is depth first.
         let mut above: Vec<(usize, PathBuf, With)> = Vec::new();
-        for ((zone, path), (with, because)) in self.0 {
-            while above.last().is_some_and(|(z, p, _)| *z != zone || !path.starts_with(p)) {
+        for ((zone, Below(path)), (with, because)) in self.0 {
+            while above.last().is_some_and(|(z, p, _)| *z != zone || !is_in(&path, p)) {
                 above.pop();
             }
             let needless = above.iter().any(|(_, _, over)| match over {
@@ -100,5 +133,24 @@ impl Covers {
             out.push(Cover { zone, path, with, because });
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_that_of_paths() {
+        let paths =
+            ["", "a", "a/b", "a/b/c", "a b", "a.b", "a-b/c", "ab", "b/.git", "b/\u{1}", "\u{1}", "é/a", "z"];
+        for one in paths {
+            for two in paths {
+                let (one, two) = (PathBuf::from(one), PathBuf::from(two));
+                assert_eq!(is_in(&one, &two), one.starts_with(&two), "{one:?} in {two:?}");
+                let components = one.cmp(&two);
+                assert_eq!(Below(one).cmp(&Below(two)), components);
+            }
+        }
     }
 }

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use pinfold_core::glob::{Glob, GlobSet};
 use pinfold_core::path::AbsPath;
 use pinfold_core::plan::Files;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use super::covers::Covers;
 use super::links::{End, Trace, trace, trace_host};
@@ -41,6 +42,9 @@ pub(crate) fn own(
                 let with = if place.is_dir() { With::EmptyDir } else { With::EmptyFile };
                 covers.add(place, Path::new(""), with, Because::Own);
             }
+        }
+        if !inside && has_no_link(path.as_path()) {
+            continue;
         }
         let way = trace_host(places, path.as_path())?;
         match &way.end {
@@ -68,6 +72,18 @@ pub(crate) fn own(
         }
     }
     Ok(())
+}
+
+/// Whether a host path, as far as it exists, is reached through no link: then it is where its name says.
+fn has_no_link(path: &Path) -> bool {
+    let found = rustix::fs::openat2(
+        rustix::fs::CWD,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    );
+    matches!(found, Ok(_) | Err(Errno::NOENT))
 }
 
 /// Whether a match depends on the names of the directories above it.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::places::{Place, open_beneath, read_beneath, stat_beneath};
+use super::places::{Place, open_beneath, read_beneath, split, stat_beneath};
 use super::reach::{Opened, again_if_closed};
 use super::state::{Entry, Mark, Record, StateDir, lock};
 use super::{SurveyError, With};
@@ -75,6 +75,15 @@ pub(crate) struct Wanted {
     pub(crate) kind: Kind,
 }
 
+/// What stands where a placeholder was wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// A placeholder, and what covers it.
+    Placeholder(With),
+    /// Something that was made on the host a moment ago, where this was wanted.
+    Other(Kind),
+}
+
 /// True for a socket that nobody could have bound and left useful: without any permission.
 pub(crate) fn is_socket_placeholder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_mode & 0o7777 == 0
@@ -119,7 +128,7 @@ impl Holder {
         record: Record,
         wanted: &[Wanted],
         mark: Mark,
-    ) -> Result<(Self, Vec<(PathBuf, With)>), SurveyError> {
+    ) -> Result<(Self, Vec<(PathBuf, Stands)>), SurveyError> {
         let held = state.open_file(&record.held)?;
         lock(&held, FlockOperation::LockShared, &record.held)?;
         let root = rustix::io::fcntl_dupfd_cloexec(place.root, 3)
@@ -141,7 +150,7 @@ impl Holder {
         Ok((holder, stand))
     }
 
-    fn make(&mut self, wanted: &[Wanted]) -> Result<Vec<(PathBuf, With)>, SurveyError> {
+    fn make(&mut self, wanted: &[Wanted]) -> Result<Vec<(PathBuf, Stands)>, SurveyError> {
         // Compared as bytes: comparing paths component by component is what costs here.
         let mut known: HashSet<(Kind, &OsStr)> = HashSet::with_capacity(wanted.len());
         let mut mine: Vec<Entry> = Vec::with_capacity(wanted.len());
@@ -180,12 +189,11 @@ impl Holder {
         // at every run is not. ext4 does not use an inode again for a minute, and searches past all it skips.
         let mut first: Option<(OwnedFd, OsString)> = None;
         for want in wanted {
-            let name = want.path.file_name().unwrap_or_default();
-            let above = want.path.parent().unwrap_or(Path::new(""));
+            let (above, name) = split(&want.path);
             let directory = if above.as_os_str().is_empty() {
                 self.root.as_fd()
             } else {
-                if parent.as_ref().is_none_or(|(path, _)| path != above) {
+                if parent.as_ref().is_none_or(|(path, _)| path.as_os_str() != above.as_os_str()) {
                     let opened = open_beneath(self.root.as_fd(), above, OFlags::PATH | OFlags::DIRECTORY);
                     parent =
                         Some((above.to_owned(), opened.map_err(|source| self.failed(&want.path, source))?));
@@ -208,15 +216,14 @@ impl Holder {
                 first = Some((above.map_err(|source| self.failed(&want.path, source))?, name.to_owned()));
             }
             let fresh = made.is_ok();
-            let with = match made {
-                Ok(with) => Some(with),
+            let stands = match made {
+                Ok(with) => Some(Stands::Placeholder(with)),
                 Err(Errno::EXIST)
                     if is_untouched(directory, Path::new(name), want.kind).is_ok_and(|own| own) =>
                 {
-                    Some(want.kind.cover())
+                    Some(Stands::Placeholder(want.kind.cover()))
                 }
-                // Made by someone on the host a moment ago: protected as it is.
-                Err(Errno::EXIST) => Some(With::Itself),
+                Err(Errno::EXIST) => Some(Stands::Other(want.kind)),
                 // What the caller cannot make, the inside cannot either, unless it owns the directory and
                 // gives itself the right.
                 Err(Errno::ROFS) => None,
@@ -232,7 +239,7 @@ impl Holder {
                 let stat = stat.map_err(|source| self.failed(&want.path, source))?;
                 self.made_at = Some((stat.st_ctime, stat.st_ctime_nsec as i64));
             }
-            stand.extend(with.map(|with| (want.path.clone(), with)));
+            stand.extend(stands.map(|stands| (want.path.clone(), stands)));
         }
         Ok(stand)
     }
@@ -262,12 +269,11 @@ impl Holder {
     /// closed is opened for it.
     fn remove(&self, kind: Kind, path: &Path, opened: &mut Vec<Opened>) -> Result<bool, SurveyError> {
         let root = self.root.as_fd();
-        let above = path.parent().unwrap_or(Path::new(""));
+        let (above, name) = split(path);
         let removed = again_if_closed(root, above, opened, || {
             if !is_untouched(root, path, kind)? {
                 return Ok(stat_beneath(root, path)?.is_none());
             }
-            let name = path.file_name().unwrap_or_default();
             if above.as_os_str().is_empty() {
                 rustix::fs::unlinkat(root, name, AtFlags::empty())?;
             } else {

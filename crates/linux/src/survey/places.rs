@@ -166,6 +166,21 @@ impl<'z> Place<'z> {
     }
 }
 
+/// True for a name without a directory. By its bytes: taking paths apart is what costs where there are many.
+pub(crate) fn is_one_name(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().contains(&b'/')
+}
+
+/// The directory that `path` lies in, and its name there.
+pub(crate) fn split(path: &Path) -> (&Path, &OsStr) {
+    let bytes = path.as_os_str().as_bytes();
+    let (above, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&bytes[..slash], &bytes[slash + 1..]),
+        None => (&bytes[..0], bytes),
+    };
+    (Path::new(OsStr::from_bytes(above)), OsStr::from_bytes(name))
+}
+
 /// Opens `path` below `root`, following no link.
 pub(crate) fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -185,7 +200,7 @@ pub(crate) fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> 
 pub(crate) fn stat_beneath(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Stat>, Errno> {
     let found = if path.as_os_str().is_empty() {
         rustix::fs::fstat(root)
-    } else if path.components().count() == 1 {
+    } else if is_one_name(path) {
         // One component cannot leave the directory: the cheap call will do.
         rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW)
     } else {

@@ -19,8 +19,8 @@ use rustix::fs::{FileType, Stat};
 use super::covers::Covers;
 use super::digest::{Kept, Moment};
 use super::links::{End, Trace, trace};
-use super::placeholders::{Holder, Kind, Wanted, is_socket_placeholder, is_untouched};
-use super::places::Place;
+use super::placeholders::{Holder, Kind, Stands, Wanted, is_socket_placeholder, is_untouched};
+use super::places::{Place, is_one_name};
 use super::repositories::{common_dir, directory_at, follow, git_file, pointed_to, within};
 use super::scan::Seen;
 use super::state::{Mark, Record, StateDir};
@@ -58,6 +58,8 @@ pub(crate) struct Protector<'a, 'z> {
     recorded: HashSet<(usize, PathBuf)>,
     entries: HashSet<(usize, PathBuf)>,
     git_dirs: HashSet<(usize, PathBuf)>,
+    /// What of the protected names is in the root of the zone that is being protected, if that is known.
+    top: Option<Vec<PathBuf>>,
     found: Found,
 }
 
@@ -81,6 +83,7 @@ impl<'a, 'z> Protector<'a, 'z> {
             recorded: HashSet::new(),
             entries: HashSet::new(),
             git_dirs: HashSet::new(),
+            top: None,
             found,
         }
     }
@@ -94,6 +97,7 @@ impl<'a, 'z> Protector<'a, 'z> {
         seen: &Seen,
         record: &Record,
     ) -> Result<(), SurveyError> {
+        self.top = seen.top.clone();
         self.recorded.extend(record.placeholders().map(|(_, path)| (place.index, path.to_owned())));
         if workspace {
             self.work_tree(place, Path::new(""))?;
@@ -127,11 +131,17 @@ impl<'a, 'z> Protector<'a, 'z> {
         let known = self.found.known.iter().map(|known| (known.device, known.inode)).collect();
         let mark = Mark { id: self.id.clone(), since: self.now.stamp(), known };
         let (holder, stand) = Holder::join(state, place, record, &here, mark)?;
-        for (path, with) in stand {
-            self.covers.pin_above(place, &path, Because::Placeholder);
-            self.covers.add(place, &path, with, Because::Placeholder);
-        }
         self.found.holders.push(holder);
+        for (path, stands) in stand {
+            self.covers.pin_above(place, &path, Because::Placeholder);
+            match stands {
+                Stands::Placeholder(with) => self.covers.add(place, &path, with, Because::Placeholder),
+                Stands::Other(kind) => {
+                    self.covers.add(place, &path, With::Itself, Because::Placeholder);
+                    self.name(place, &path, kind)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -146,6 +156,16 @@ impl<'a, 'z> Protector<'a, 'z> {
             return Ok(());
         }
         for name in self.protect.names.iter().filter(|name| *name != ".git") {
+            let first = Path::new(name.split('/').next().unwrap_or_default());
+            // Most names are absent, and the root has been read. One that was made since is found when its place is
+            // to be taken.
+            if root.as_os_str().is_empty()
+                && let Some(top) = &self.top
+                && !top.iter().any(|there| there.as_os_str() == first.as_os_str())
+            {
+                self.wanted.push(Wanted { zone: place.index, path: first.to_owned(), kind: Kind::Socket });
+                continue;
+            }
             self.name(place, &root.join(name), Kind::Socket)?;
         }
         Ok(())
@@ -191,7 +211,7 @@ impl<'a, 'z> Protector<'a, 'z> {
                 self.existing(place, path, &stat, absent)
             }
             // Most names are absent from a root that is no link: no way to follow.
-            None if path.components().count() == 1 => {
+            None if is_one_name(path) => {
                 self.wanted.push(Wanted { zone: place.index, path: path.to_owned(), kind: absent });
                 Ok(())
             }

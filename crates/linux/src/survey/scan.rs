@@ -29,6 +29,9 @@ pub(crate) struct Seen {
     pub(crate) special: Vec<PathBuf>,
     /// Everything named `.git`.
     pub(crate) git: Vec<(PathBuf, FileType)>,
+    /// Which of the names asked for, by their first components, are in the zone's root; nothing when it was not read
+    /// wholly.
+    pub(crate) top: Option<Vec<PathBuf>>,
     /// Other directories that have what git looks for in a git directory.
     pub(crate) bare: Vec<PathBuf>,
 }
@@ -39,6 +42,7 @@ enum Found {
     Link(PathBuf),
     Special(PathBuf),
     Git(PathBuf, FileType),
+    Top(PathBuf),
     /// A directory that holds a name which git directories hold: HEAD is the first bit, what must stand beside it
     /// the second (gitrepository-layout(5)).
     Part(PathBuf, u8),
@@ -53,13 +57,25 @@ fn part_of_git(name: &[u8]) -> u8 {
     }
 }
 
-/// Looks at `place` as far as `bounds` say. A whole look must succeed wholly.
-pub(crate) fn scan(place: &Place<'_>, bounds: Bounds, deny: &Deny<'_>) -> Result<Seen, SurveyError> {
+/// Looks at `place` as far as `bounds` say, and for `names` in its root. A whole look must succeed wholly.
+pub(crate) fn scan(
+    place: &Place<'_>,
+    bounds: Bounds,
+    deny: &Deny<'_>,
+    names: &[String],
+) -> Result<Seen, SurveyError> {
     if !place.is_dir() {
         return Ok(Seen { whole: true, ..Seen::default() });
     }
     let whole = bounds.depth == usize::MAX;
-    let seen = look(place, Path::new(""), bounds, |entry, found| {
+    let first = |name: &'_ String| name.split('/').next().unwrap_or_default().as_bytes().to_vec();
+    let mut firsts: Vec<Vec<u8>> = names.iter().map(first).collect();
+    firsts.sort_unstable();
+    let mut seen = look(place, Path::new(""), bounds, |entry, found| {
+        let in_root = entry.path.as_os_str().len() == entry.name.len();
+        if in_root && firsts.binary_search_by(|name| name.as_slice().cmp(entry.name)).is_ok() {
+            found.push(Found::Top(entry.path.to_owned()));
+        }
         if !whole {
             return Then::Descend;
         }
@@ -72,6 +88,9 @@ pub(crate) fn scan(place: &Place<'_>, bounds: Bounds, deny: &Deny<'_>) -> Result
         }
         Then::Descend
     });
+    if !seen.tally.start_read {
+        seen.top = None;
+    }
     if whole {
         if !seen.tally.too_deep.is_empty() {
             return Err(SurveyError::TooDeep { zone: place.host.to_owned() });
@@ -136,15 +155,18 @@ fn look(
     });
     let mut seen = Seen { tally, ..Seen::default() };
     let mut parts: BTreeMap<PathBuf, u8> = BTreeMap::new();
+    let mut top = Vec::new();
     for found in all {
         match found {
             Found::Denied(path, kind, glob) => seen.denied.push((path, kind, glob)),
             Found::Link(path) => seen.links.push(path),
             Found::Special(path) => seen.special.push(path),
             Found::Git(path, kind) => seen.git.push((path, kind)),
+            Found::Top(path) => top.push(path),
             Found::Part(path, part) => *parts.entry(path).or_default() |= part,
         }
     }
+    seen.top = Some(top);
     let is_bare = |path: &PathBuf, bits: u8| bits == 3 && path.file_name() != Some(OsStr::new(".git"));
     let all_read = !seen.tally.bounded && seen.tally.too_deep.is_empty() && seen.tally.unreadable.is_empty();
     seen.whole = all_read && !(near && seen.git.iter().any(|(_, kind)| *kind == FileType::Directory));

@@ -7,10 +7,9 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
@@ -73,12 +72,14 @@ impl StateDir {
     pub(crate) fn record(&self, place: &Place<'_>) -> Result<Record, SurveyError> {
         let name = format!("{:x}-{:x}", place.stat.st_dev, place.stat.st_ino);
         let names = PathBuf::from(format!("{name}.names"));
-        let file = loop {
+        let (file, size) = loop {
             let file = self.open_file(&names)?;
             lock(&file, FlockOperation::LockExclusive, &names)?;
             // Whoever clears old records removes the file under its lock: then there is a newer one.
-            if rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_nlink > 0) {
-                break file;
+            if let Ok(stat) = rustix::fs::fstat(&file)
+                && stat.st_nlink > 0
+            {
+                break (file, stat.st_size);
             }
         };
         let mut record = Record {
@@ -88,7 +89,7 @@ impl StateDir {
             entries: Vec::new(),
             bytes: Vec::new(),
         };
-        record.reload()?;
+        record.reload(size)?;
         Ok(record)
     }
 
@@ -189,7 +190,8 @@ impl Record {
     /// Takes the lock again after [`Record::unlock`], and reads what others wrote meanwhile.
     pub(crate) fn relock(&mut self) -> Result<(), SurveyError> {
         lock(&self.file, FlockOperation::LockExclusive, &self.names)?;
-        self.reload()
+        let stat = rustix::fs::fstat(&self.file).map_err(|error| self.failed("read", &error.into()))?;
+        self.reload(stat.st_size)
     }
 
     /// Lets others in.
@@ -197,10 +199,9 @@ impl Record {
         lock(&self.file, FlockOperation::Unlock, &self.names)
     }
 
-    fn reload(&mut self) -> Result<(), SurveyError> {
+    fn reload(&mut self, size: i64) -> Result<(), SurveyError> {
         let failed = |source| SurveyError::State { action: "read", name: self.names.clone(), source };
-        let size = rustix::fs::fstat(&self.file).map_err(failed)?.st_size.clamp(0, MOST);
-        let mut bytes = vec![0; size.unsigned_abs() as usize];
+        let mut bytes = vec![0; size.clamp(0, MOST).unsigned_abs() as usize];
         let mut read = 0;
         while read < bytes.len() {
             match rustix::io::pread(&self.file, &mut bytes[read..], read as u64) {
@@ -267,9 +268,12 @@ impl Record {
             self.entries = entries;
             return Ok(());
         }
-        let written = self.file.seek(SeekFrom::Start(0)).and_then(|_| self.file.write_all(&bytes));
-        // Shortened last: a reader after a crash finds too many names rather than too few.
-        let written = written.and_then(|()| self.file.set_len(bytes.len() as u64));
+        let mut written = self.file.write_all_at(&bytes, 0);
+        // Shortened last: a reader after a crash finds too many names rather than too few. What was read is what is
+        // there, unless it was too long to be read.
+        if bytes.len() < self.bytes.len() || self.bytes.len() as i64 >= MOST {
+            written = written.and_then(|()| self.file.set_len(bytes.len() as u64));
+        }
         written.map_err(|error| self.failed("write", &error))?;
         (self.entries, self.bytes) = (entries, bytes);
         Ok(())

@@ -69,6 +69,8 @@ pub(crate) struct Tally {
     pub(crate) elapsed: Duration,
     /// True when a bound stopped it.
     pub(crate) bounded: bool,
+    /// True when every name of the directory that it began with was read.
+    pub(crate) start_read: bool,
     /// Directories whose path is too long for what they hold to be named in one call.
     pub(crate) too_deep: Vec<PathBuf>,
     /// Directories that could not be read, and why.
@@ -129,7 +131,8 @@ fn work<T: Send>(
 ) -> bool {
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     let whole = bounds.depth == usize::MAX;
-    let mut buffer = vec![MaybeUninit::uninit(); 32 * 1024];
+    // On the stack, where only what is filled costs memory; taken from the heap and given back, it moves the heap's end.
+    let mut buffer = [MaybeUninit::uninit(); 32 * 1024];
     let mut batch: Vec<PathBuf> = Vec::new();
     let mut state = lock();
     loop {
@@ -150,7 +153,10 @@ fn work<T: Send>(
         }
         if batch.is_empty() {
             if state.busy == 0 {
-                changed.notify_all();
+                // Waking is a system call, whether anybody waits or not.
+                if state.idle > 0 {
+                    changed.notify_all();
+                }
                 return false;
             }
             state.idle += 1;
@@ -177,6 +183,7 @@ fn work<T: Send>(
         let tally = &mut state.tally;
         tally.entries += done.entries;
         tally.bounded |= done.bounded;
+        tally.start_read |= done.start_read;
         tally.too_deep.append(&mut done.too_deep);
         tally.unreadable.append(&mut done.unreadable);
         if state.idle > 0 && (state.busy == 0 || !state.waiting.is_empty()) {
@@ -191,6 +198,7 @@ struct Done<T> {
     below: Vec<PathBuf>,
     entries: u64,
     bounded: bool,
+    start_read: bool,
     too_deep: Vec<PathBuf>,
     unreadable: Vec<(PathBuf, Errno)>,
 }
@@ -198,7 +206,8 @@ struct Done<T> {
 impl<T> Default for Done<T> {
     fn default() -> Self {
         let (too_deep, unreadable) = (Vec::new(), Vec::new());
-        Self { found: Vec::new(), below: Vec::new(), entries: 0, bounded: false, too_deep, unreadable }
+        let (bounded, start_read) = (false, false);
+        Self { found: Vec::new(), below: Vec::new(), entries: 0, bounded, start_read, too_deep, unreadable }
     }
 }
 
@@ -215,7 +224,8 @@ impl<T> Done<T> {
         buffer: &mut [MaybeUninit<u8>],
         visit: &impl Fn(&Entry<'_>, &mut Vec<T>) -> Then,
     ) {
-        let deepest = depth != usize::MAX && directory.components().count() >= base + depth;
+        let levels = directory.components().count();
+        let deepest = depth != usize::MAX && levels >= base + depth;
         let (found, below, too_deep) = (&mut self.found, &mut self.below, &mut self.too_deep);
         let bounded = &mut self.bounded;
         let read = read(root, &directory, room, buffer, |entry| {
@@ -234,6 +244,7 @@ impl<T> Done<T> {
             Ok((entries, whole)) => {
                 self.entries += entries;
                 self.bounded |= !whole;
+                self.start_read |= whole && levels == base;
             }
             // Gone since it was listed: whatever took its place was made by someone else while we looked.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}

@@ -8,12 +8,16 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What the kernel reads at once, and what is enough for most sandboxes.
+const PAGE: usize = 4096;
+const USUAL: usize = 4 * PAGE;
 
 /// The mounts of a guest, compared with what they were when everything was in place.
 #[derive(Debug)]
@@ -70,10 +74,18 @@ impl Watch {
     }
 
     /// What is mounted where. Of several at one place the last line is the one on top.
-    fn read(&mut self) -> io::Result<HashMap<PathBuf, Mount>> {
-        let mut text = Vec::new();
-        self.mountinfo.seek(SeekFrom::Start(0))?;
-        self.mountinfo.read_to_end(&mut text)?;
+    fn read(&self) -> io::Result<HashMap<PathBuf, Mount>> {
+        // The kernel gives a page at a time, however much is asked for.
+        let mut text = Vec::with_capacity(USUAL);
+        loop {
+            text.reserve(PAGE);
+            let at = text.len() as u64;
+            match rustix::io::pread(&self.mountinfo, rustix::buffer::spare_capacity(&mut text), at) {
+                Ok(0) => break,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a line of mountinfo is not understood");
         lines.map(|line| parse(line).ok_or_else(invalid)).collect()
