@@ -205,11 +205,17 @@ impl<'z> End<'_, 'z> {
                 continue;
             }
             let text = match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => place.read(&path, MOST_TODO).unwrap_or_default(),
-                _ => None,
+                FileType::RegularFile => place.read(&path, MOST_TODO),
+                _ => Ok(None),
             };
-            if text.is_none_or(|text| text.split(|byte| *byte == b'\n').any(is_command)) {
-                self.take(place, &path, "an unfinished rebase that runs a command")?;
+            match text {
+                Ok(Some(text)) if !text.split(|byte| *byte == b'\n').any(is_command) => {}
+                Ok(Some(_)) => self.take(place, &path, "an unfinished rebase that runs a command")?,
+                Ok(None) => self.take(place, &path, "an unfinished rebase that is no ordinary list")?,
+                Err(error) => {
+                    let why = format!("an unfinished rebase that cannot be read: {}", reason(&error));
+                    self.take(place, &path, &why)?;
+                }
             }
         }
         Ok(())
@@ -220,16 +226,17 @@ impl<'z> End<'_, 'z> {
         let Some(stat) = place.stat(path)? else { return Ok(()) };
         let bytes = match FileType::from_raw_mode(stat.st_mode) {
             // One that cannot be read is not left to be read by another.
-            FileType::RegularFile => place.read(path, MOST_CONFIG).unwrap_or_default(),
-            _ => None,
+            FileType::RegularFile => place.read(path, MOST_CONFIG),
+            _ => Ok(None),
         };
-        let (rest, why) = match bytes.as_deref().map(judge) {
-            Some(Verdict::Inert) => return Ok(()),
-            Some(Verdict::Active { rest, without }) => {
+        let (rest, why) = match bytes.map(|bytes| bytes.as_deref().map(judge)) {
+            Ok(Some(Verdict::Inert)) => return Ok(()),
+            Ok(Some(Verdict::Active { rest, without })) => {
                 (rest, format!("git configuration: {}", without.join(", ")))
             }
-            None => {
-                (String::new(), "git configuration that is no ordinary file, or cannot be read".to_owned())
+            Ok(None) => (String::new(), "git configuration that is no ordinary file".to_owned()),
+            Err(error) => {
+                (String::new(), format!("git configuration that cannot be read: {}", reason(&error)))
             }
         };
         self.take(place, path, &why)?;
@@ -270,6 +277,11 @@ impl<'z> End<'_, 'z> {
             _ => self.take(place, &at, "takes git's configuration from another directory"),
         }
     }
+}
+
+/// What the system said, for a finding that names the path already.
+fn reason(error: &SurveyError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Whether a line of a rebase's list is a command to run.

@@ -115,6 +115,25 @@ fn a_directory_the_host_closed_is_closed_again() {
 }
 
 #[test]
+fn why_something_could_not_be_read_is_told() {
+    if rustix::process::geteuid().is_root() {
+        return; // nothing is closed to root
+    }
+    let workspace = Workspace::new();
+    let survey = workspace.take();
+    workspace.inside(
+        &survey.covers,
+        &format!("{MK}mk r/.git; mkdir r/.git/rebase-merge; cd r/.git; echo pick > rebase-merge/git-rebase-todo; chmod 0 config rebase-merge/*"),
+    );
+    let report = survey.finish().unwrap();
+    for name in ["config", "git-rebase-todo"] {
+        let told =
+            report.findings().find(|line| line.split(' ').next().is_some_and(|path| path.ends_with(name)));
+        assert!(told.as_ref().is_some_and(|line| line.contains("ermission denied")), "{name}: {told:?}");
+    }
+}
+
+#[test]
 fn one_bad_repository_does_not_save_the_others() {
     let workspace = Workspace::new();
     let survey = workspace.take();
