@@ -141,6 +141,8 @@ pub enum Left {
     UnplacedSocket(PathBuf),
     /// The kernel does not tell which sockets are bound.
     SocketsUnknown,
+    /// Directories of a zone lie too deep to be pinned.
+    NotPinned(PathBuf),
     /// A denied file has other names, which are covered only if a glob matches them too.
     HardLinks(PathBuf),
 }
@@ -151,6 +153,7 @@ impl Left {
         match self {
             Self::NotWalked(_) => &[Control::FilesProtected, Control::IpcIsolated],
             Self::UnplacedSocket(_) | Self::SocketsUnknown => &[Control::IpcIsolated],
+            Self::NotPinned(_) => &[Control::FilesProtected],
             Self::HardLinks(_) => &[Control::FilesDeny],
         }
     }
@@ -173,6 +176,13 @@ impl fmt::Display for Left {
                 )
             }
             Self::SocketsUnknown => f.write_str("the kernel does not tell which sockets are bound"),
+            Self::NotPinned(zone) => write!(
+                f,
+                "directories more than {} levels below {} can be renamed: what then is in the place of a repository \
+                 there is checked at the end",
+                covers::PINNED,
+                zone.display()
+            ),
             Self::HardLinks(path) => {
                 write!(f, "{} has other names, which are covered only if they match too", path.display())
             }
@@ -332,6 +342,7 @@ pub fn take(files: &Files, zones: &[Zone], state: &StateDir) -> Result<Survey, S
     }
     let found = protector.finish();
     covers.mirror(&places)?;
+    left.extend(covers.deep().map(|zone| Left::NotPinned(places[zone].host.to_owned())));
     let covers = covers.finish();
     check_count(covers.len())?;
     let moment = moment.no_later_than(&found.holders);

@@ -2,19 +2,30 @@
 //! and parents come first. What is covered, and why, is decided elsewhere; mounting is not done here.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 
 use super::links::Passed;
-use super::places::{Place, is_one_name};
+use super::places::Place;
 use super::{Because, Cover, SurveyError, With};
+
+/// How many levels below a zone's root directories are pinned for what is protected in them. Each is a mount, and a run
+/// can leave a repository below as many directories as a path can name, for every start to pin. Real ones lie within a
+/// dozen levels, those of nested package managers within twenty. Further down a repository's own names are covered all the
+/// same; only a directory above it can be renamed, and what takes its place is judged at the end like any that is new.
+pub(crate) const PINNED: usize = 32;
 
 /// Covers by zone and path, in the order they are mounted.
 #[derive(Default)]
-pub(crate) struct Covers(BTreeMap<(usize, Below), (With, Because)>);
+pub(crate) struct Covers {
+    all: BTreeMap<(usize, Below), (With, Because)>,
+    /// Zones with directories too deep to be pinned.
+    deep: BTreeSet<usize>,
+}
 
 /// A path below a zone's root, in the order of paths: what contains comes first, and all that is in it next. Compared by
 /// its bytes, of which a slash is the least: the same for paths as they are made here, and far cheaper.
@@ -51,7 +62,7 @@ impl Covers {
         if !place.writable() && !with.hides() {
             return;
         }
-        let entry = self.0.entry((place.index, Below(path.to_owned()))).or_insert((with, because));
+        let entry = self.all.entry((place.index, Below(path.to_owned()))).or_insert((with, because));
         if with > entry.0 {
             *entry = (with, because);
         }
@@ -60,24 +71,46 @@ impl Covers {
     /// Pins every directory between the zone's root and `path`: a mount on `a/b` does not keep `a` from being
     /// renamed, after which another `a/b` could be made.
     pub(crate) fn pin_above(&mut self, place: &Place<'_>, path: &Path, because: Because) {
-        if is_one_name(path) {
-            return;
-        }
-        for above in path.ancestors().skip(1) {
-            if above.as_os_str().is_empty() {
+        let bytes = path.as_os_str().as_bytes();
+        for (slash, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            let above = Path::new(OsStr::from_bytes(&bytes[..slash]));
+            if !self.pin(place, above, because) {
                 break;
             }
-            self.add(place, above, With::Pinned, because);
         }
     }
 
-    /// Keeps the way that was followed from being changed: links stay links, directories stay where they are.
+    /// Pins one directory, unless it is too deep.
+    fn pin(&mut self, place: &Place<'_>, path: &Path, because: Because) -> bool {
+        let level = 1 + path.as_os_str().as_bytes().iter().filter(|byte| **byte == b'/').count();
+        // What the policy denies is denied at any depth: only its own words lead there.
+        let bounded = matches!(because, Because::Protected | Because::Placeholder);
+        if bounded && level > PINNED {
+            if place.writable() {
+                self.deep.insert(place.index);
+            }
+            return false;
+        }
+        self.add(place, path, With::Pinned, because);
+        true
+    }
+
+    /// Keeps the way that was followed from being changed: links stay links, directories stay where they are. Every
+    /// directory above a step is a step itself.
     pub(crate) fn pin_way(&mut self, places: &[Place<'_>], passed: &[Passed], because: Because) {
         for step in passed {
-            let with = if step.kind == FileType::Symlink { With::Itself } else { With::Pinned };
-            self.add(&places[step.zone], &step.path, with, because);
-            self.pin_above(&places[step.zone], &step.path, because);
+            let place = &places[step.zone];
+            if step.kind == FileType::Symlink {
+                self.add(place, &step.path, With::Itself, because);
+            } else {
+                self.pin(place, &step.path, because);
+            }
         }
+    }
+
+    /// The zones in which directories are too deep to be pinned.
+    pub(crate) fn deep(&self) -> impl Iterator<Item = usize> {
+        self.deep.iter().copied()
     }
 
     /// Repeats what lies in two zones at once: one host path can be seen through both, and is then covered in both.
@@ -92,7 +125,7 @@ impl Covers {
                     continue;
                 }
                 let copies: Vec<(PathBuf, With, Because)> = self
-                    .0
+                    .all
                     .range((from.index, Below(PathBuf::new()))..(from.index + 1, Below(PathBuf::new())))
                     .filter_map(|((_, Below(path)), (with, because))| {
                         let seen = here.join(path);
@@ -112,10 +145,10 @@ impl Covers {
 
     /// The covers, parents first, without those that another one makes needless.
     pub(crate) fn finish(self) -> Vec<Cover> {
-        let mut out: Vec<Cover> = Vec::with_capacity(self.0.len());
+        let mut out: Vec<Cover> = Vec::with_capacity(self.all.len());
         // The directories that are wholly covered and could hold the next path; the map's order is depth first.
         let mut above: Vec<(usize, PathBuf, With)> = Vec::new();
-        for ((zone, Below(path)), (with, because)) in self.0 {
+        for ((zone, Below(path)), (with, because)) in self.all {
             while above.last().is_some_and(|(z, p, _)| *z != zone || !is_in(&path, p)) {
                 above.pop();
             }

@@ -9,6 +9,7 @@
 //! `.git` itself, when absent, stays free: `git init` must work. What is made there is judged at the end.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +21,7 @@ use super::covers::Covers;
 use super::digest::{Kept, Moment};
 use super::links::{End, Trace, trace};
 use super::placeholders::{Holder, Kind, Stands, Wanted, is_socket_placeholder, is_untouched};
-use super::places::{Place, is_one_name};
+use super::places::{Place, is_one_name, split};
 use super::repositories::{common_dir, directory_at, follow, git_file, pointed_to, within};
 use super::scan::Seen;
 use super::state::{Mark, Record, StateDir};
@@ -60,6 +61,8 @@ pub(crate) struct Protector<'a, 'z> {
     git_dirs: HashSet<(usize, PathBuf)>,
     /// What of the protected names is in the root of the zone that is being protected, if that is known.
     top: Option<Vec<PathBuf>>,
+    /// The directory that the last absent name lay in.
+    directory: Option<(usize, OsString)>,
     found: Found,
 }
 
@@ -84,6 +87,7 @@ impl<'a, 'z> Protector<'a, 'z> {
             entries: HashSet::new(),
             git_dirs: HashSet::new(),
             top: None,
+            directory: None,
             found,
         }
     }
@@ -215,11 +219,41 @@ impl<'a, 'z> Protector<'a, 'z> {
                 self.wanted.push(Wanted { zone: place.index, path: path.to_owned(), kind: absent });
                 Ok(())
             }
+            None if self.lies_in_directory(place, path)? => {
+                self.covers.pin_above(place, path, Because::Protected);
+                self.wanted.push(Wanted { zone: place.index, path: path.to_owned(), kind: absent });
+                Ok(())
+            }
             _ => {
                 let way = trace(self.places, place, path)?;
                 self.way(place, path, way, absent)
             }
         }
+    }
+
+    /// Whether the directory of `path` is there, reached without a link, and in no other zone: then there is no way to
+    /// follow, which would take a look at every directory above, for every name.
+    fn lies_in_directory(&mut self, place: &Place<'z>, path: &Path) -> Result<bool, SurveyError> {
+        let (above, _) = split(path);
+        if self
+            .directory
+            .as_ref()
+            .is_some_and(|(zone, known)| *zone == place.index && known == above.as_os_str())
+        {
+            return Ok(true);
+        }
+        for other in self.places.iter().filter(|other| other.index != place.index) {
+            if place.below(other.real()?)?.is_some() {
+                return Ok(false);
+            }
+        }
+        let is = place
+            .stat(above)?
+            .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+        if is {
+            self.directory = Some((place.index, above.as_os_str().to_owned()));
+        }
+        Ok(is)
     }
 
     /// Protects what a followed way leads to, and the way.

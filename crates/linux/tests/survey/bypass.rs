@@ -267,3 +267,60 @@ fn a_command_planted_in_an_unfinished_rebase_is_taken() {
     workspace.inside(&survey.covers, &format!("mkdir .git/rebase-merge; echo 'pick 123 exec x' > {todo}"));
     assert!(survey.finish().unwrap().quarantined.is_empty());
 }
+
+/// A repository at the end of a long chain of directories, as an earlier run could have left it.
+fn deep_repository(levels: usize) -> (Workspace, String) {
+    let workspace = Workspace::new();
+    let deep = vec!["d"; levels].join("/");
+    workspace.host(&format!("mkdir -p {deep}; cd {deep}; git init -q ."));
+    workspace.settle();
+    // Far from the root it is known from the second start on.
+    workspace.take().finish().unwrap();
+    (workspace, deep)
+}
+
+#[test]
+fn a_repository_hundreds_of_levels_deep_does_not_hold_the_next_start_up() {
+    let (workspace, deep) = deep_repository(400);
+    let began = std::time::Instant::now();
+    let survey = workspace.take();
+    let took = began.elapsed();
+    assert_eq!(with(&survey.covers, format!("{deep}/.git/config")), Some(With::Itself), "not known");
+    let pinned = survey.covers.iter().filter(|cover| cover.with == With::Pinned).count();
+    assert!(pinned < 60, "{pinned} directories are pinned");
+    // Some 20 ms; without a bound, 5 s.
+    assert!(took < std::time::Duration::from_secs(1), "{took:?}");
+    let said = survey.left_open();
+    assert!(said.iter().any(|(_, text)| text.contains("levels")), "{said:?}");
+    survey.finish().unwrap();
+}
+
+#[test]
+fn what_takes_the_place_of_a_repository_too_deep_to_be_pinned_is_judged() {
+    let (workspace, deep) = deep_repository(60);
+    let above = deep.strip_suffix("/d").unwrap();
+    let survey = workspace.take();
+    let out = workspace.inside(
+        &survey.covers,
+        &format!(
+            "cd {above} && mv d away && git init -q d && cd d && git config core.fsmonitor 'echo PWNED >&2; true' && echo made"
+        ),
+    );
+    assert!(out.contains("made"), "the attack does not work: {out}");
+    let report = survey.finish().unwrap();
+    let seen = workspace.host(&format!("cd {deep}; git status 2>&1"));
+    assert!(!seen.contains("PWNED"), "{seen} {report:#?}");
+    assert!(!report.quarantined.is_empty());
+}
+
+#[test]
+fn a_repository_within_the_bound_cannot_be_moved() {
+    let (workspace, deep) = deep_repository(20);
+    let survey = workspace.take();
+    assert!(survey.left.iter().all(|left| !left.to_string().contains("levels")), "{:?}", survey.left);
+    // Across mounts mv(1) copies, and then cannot remove: what counts is what is left in place.
+    let out = workspace.inside(&survey.covers, "mv d e; mv d/d/d/d d/x; mv d/d/d/d/d/d/d d/d/d/d/d/d/x");
+    assert!(workspace.path(format!("{deep}/.git/config")).exists(), "{out}");
+    assert!(!workspace.path("e").exists(), "{out}");
+    survey.finish().unwrap();
+}
