@@ -367,9 +367,11 @@ impl Guest {
     fn work(&mut self) -> Result<(), StepFailed> {
         let confined = Report::Confined(std::mem::take(&mut self.confined));
         let told = self.channel.report(confined).map_err(GuestError::Channel);
+        // The lock on the id stays until nothing runs under that id, whatever becomes of the supervisor.
+        let lock = self.ids.lock();
         let worked = told.and_then(|()| match &mut self.work {
-            Work::Once(command) => once::run(&self.channel, command),
-            Work::Service(service) => service.run(&self.channel),
+            Work::Once(command) => once::run(&self.channel, lock, command),
+            Work::Service(service) => service.run(&self.channel, lock),
         });
         worked.map_err(|error| StepFailed { step: "serve", error: error.into() })
     }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use pinfold_core::plan::Plan;
@@ -125,8 +125,8 @@ pub(crate) struct Ids {
 enum How {
     /// The caller's own ids.
     Caller,
-    /// Ids of nobody, for as long as the lock is open.
-    Reserved(#[allow(dead_code)] OwnedFd),
+    /// Ids of nobody, for as long as the lock is open, here or in the guest.
+    Reserved(OwnedFd),
     /// The owner of a zone.
     Owner,
 }
@@ -178,6 +178,14 @@ impl Ids {
         let (first, slots) = range()?;
         let (id, lock) = reserve(&Locks::open(Path::new(RUN), state)?, first, slots)?;
         Ok(Self { inside, host: (id, id), how: How::Reserved(lock), holders: RefCell::default() })
+    }
+
+    /// The lock that keeps others from the same ids, if one does.
+    pub(crate) fn lock(&self) -> Option<BorrowedFd<'_>> {
+        match &self.how {
+            How::Reserved(lock) => Some(lock.as_fd()),
+            How::Caller | How::Owner => None,
+        }
     }
 
     /// Who makes the mounts of host paths: this process if it may map owners, else the new namespace.

@@ -1,7 +1,7 @@
 //! One command, with which the sandbox ends.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, wait};
@@ -13,7 +13,11 @@ use crate::sys::clone::Stack;
 use crate::sys::signal::Signals;
 
 /// Starts the command and stays until it has ended, or the supervisor has.
-pub(super) fn run(channel: &Channel, command: &mut Command) -> Result<(), GuestError> {
+pub(super) fn run(
+    channel: &Channel,
+    lock: Option<BorrowedFd<'_>>,
+    command: &mut Command,
+) -> Result<(), GuestError> {
     let waiting = Signals::of(&[libc::SIGCHLD]);
     waiting.block().map_err(GuestError::Signals)?;
     if let Some(outer) = command.open_terminal().map_err(GuestError::Terminal)? {
@@ -26,7 +30,7 @@ pub(super) fn run(channel: &Channel, command: &mut Command) -> Result<(), GuestE
         Some(Unstarted::Exec(errno)) => channel.report(Report::NoExec(errno)).map_err(GuestError::Channel)?,
         Some(Unstarted::Step(failed)) => tell_failure(channel, &failed),
     }
-    sys::descriptors::close_all_but(&[Some(channel.as_fd())]).map_err(GuestError::Descriptors)?;
+    sys::descriptors::close_all_but(&[Some(channel.as_fd()), lock]).map_err(GuestError::Descriptors)?;
     let signals = waiting.descriptor().map_err(GuestError::Signals)?;
     match attend(channel, &signals, main)? {
         Some(ended) => channel.report(Report::Ended(ended)).map_err(GuestError::Channel),

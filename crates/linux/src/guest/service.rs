@@ -9,7 +9,7 @@
 
 use std::error::Error;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -79,11 +79,11 @@ enum At {
 
 impl Service {
     /// Serves until the supervisor or the owner is gone.
-    pub(super) fn run(&mut self, channel: &Channel) -> Result<(), GuestError> {
+    pub(super) fn run(&mut self, channel: &Channel, lock: Option<BorrowedFd<'_>>) -> Result<(), GuestError> {
         let waiting = Signals::of(&[libc::SIGCHLD]);
         waiting.block().map_err(GuestError::Signals)?;
         let owner = self.owner.as_ref();
-        sys::descriptors::close_all_but(&[Some(channel.as_fd()), owner.map(Link::as_fd)])
+        sys::descriptors::close_all_but(&[Some(channel.as_fd()), owner.map(Link::as_fd), lock])
             .map_err(GuestError::Descriptors)?;
         let signals = waiting.descriptor().map_err(GuestError::Signals)?;
         sys::descriptors::occupy_standard(&signals).map_err(GuestError::Descriptors)?;

@@ -23,7 +23,7 @@ pub(crate) fn place(fd: impl AsFd, number: RawFd) -> io::Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_dup3, raw, number, 0) }).map(drop)
 }
 
-/// Closes every descriptor but `kept`, the standard three too.
+/// Closes every descriptor but those in `kept`, the standard three too.
 ///
 /// Owners of the others that live on would later close strangers': the guest has none but those it leaks.
 pub(crate) fn close_all_but(kept: &[Option<BorrowedFd<'_>>]) -> io::Result<()> {

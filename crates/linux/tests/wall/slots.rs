@@ -63,3 +63,26 @@ fn another_user_can_take_nothing_away() {
     Place::new(Caller::Me).sh("true").ok();
     assert!(!touch.stderr(Stdio::null()).status().unwrap().success());
 }
+
+/// The id of a killed supervisor's sandbox is not given to another while anything may still run under it.
+#[test]
+fn the_guest_holds_the_id_too() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(Caller::Me);
+    let (mut supervisor, id) = waiting(&place);
+    let pid = supervisor.id();
+    let guest = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let lock = fs::canonicalize(format!("/run/pinfold/ids/{id}")).unwrap();
+    let held = fs::read_dir(format!("/proc/{}/fd", guest.trim())).unwrap().flatten();
+    let held: Vec<_> = held.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+    assert!(held.contains(&lock), "{held:?}");
+    // And nothing that runs inside does.
+    let command = fs::read_to_string(format!("/proc/{0}/task/{0}/children", guest.trim())).unwrap();
+    let open = fs::read_dir(format!("/proc/{}/fd", command.trim())).unwrap().flatten();
+    assert!(open.filter_map(|entry| fs::read_link(entry.path()).ok()).all(|path| path != lock));
+    drop(supervisor.stdin.take());
+    assert!(supervisor.wait().unwrap().success());
+    assert!(is_free(id));
+}
