@@ -162,7 +162,13 @@ impl Start<'_> {
         let layout = self.layout.as_ref().ok_or(GuestError::NoRoot)?;
         let running = self.running.as_mut().ok_or(GuestError::Alone)?;
         let mut zones = Vec::new();
-        for (place, source) in layout.hosts() {
+        let mut positions = Vec::new();
+        for (position, (place, source)) in layout.hosts().enumerate() {
+            // The whole host, in a debug build that does without mounts: nothing to be looked at.
+            if place.unasked {
+                continue;
+            }
+            positions.push(position);
             let inside = AbsPath::new(PathBuf::from("/").join(&place.at)).unwrap_or_else(|_| AbsPath::root());
             let (host, access) = (source.asked.clone(), source.access);
             zones.push(Zone { root: source.duplicate()?, host, inside, access });
@@ -179,7 +185,11 @@ impl Start<'_> {
             let at = if empty { inside.to_owned() } else { inside.join(&cover.path) };
             places.push((at, cover.with));
             numbers.push(number);
-            self.covers.push(Cover { zone: cover.zone, path: cover.path.clone(), with: cover.with });
+            self.covers.push(Cover {
+                zone: positions[cover.zone],
+                path: cover.path.clone(),
+                with: cover.with,
+            });
         }
         running.keep(survey, numbers, places);
         Ok(())

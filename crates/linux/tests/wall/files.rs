@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use crate::harness::{Place, callers};
+use crate::harness::{Caller, Place, callers};
 
 #[test]
 fn files_outside_can_be_neither_read_nor_written() {
@@ -172,4 +172,14 @@ fn a_cover_that_the_host_takes_away_comes_back() {
         assert!(said.contains("refused\n"), "{said}");
         assert!(said.trim_end().ends_with("second") || said.contains("wrote"), "{said}");
     }
+}
+
+/// A debug build that shows the whole host does not look at it: no placeholders, no records, no walk.
+#[test]
+fn without_mounts_nothing_but_the_zones_is_surveyed() {
+    let place = Place::new(Caller::Me);
+    place.sh_without("mounts", "true").ok();
+    let names = fs::read_dir(place.path("state")).unwrap().flatten().map(|entry| entry.path());
+    let records: Vec<_> = names.filter(|path| path.extension().is_some_and(|end| end == "names")).collect();
+    assert_eq!(records.len(), 1, "{records:?}");
 }
