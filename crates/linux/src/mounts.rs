@@ -6,6 +6,7 @@
 //! `/scratch` in memory where the plan declares none.
 
 mod build;
+pub(crate) mod denied;
 mod layout;
 mod lookup;
 mod program;
@@ -157,6 +158,14 @@ pub enum MountError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A deny glob matches more in a directory of the system than is covered one by one.
+    #[error("the pattern `{glob}` matches {count} names of the system; deny the directory instead")]
+    DeniesTooMany {
+        /// The glob.
+        glob: String,
+        /// How many.
+        count: usize,
     },
     /// The host's system directories cannot be read.
     #[error("cannot inspect {path} on the host")]

@@ -143,6 +143,8 @@ pub enum Left {
     SocketsUnknown,
     /// Directories of a zone lie too deep to be pinned.
     NotPinned(PathBuf),
+    /// A deny glob is not applied to the directories of the system.
+    SystemNotWalked(String),
     /// A denied file has other names, which are covered only if a glob matches them too.
     HardLinks(PathBuf),
 }
@@ -154,7 +156,7 @@ impl Left {
             Self::NotWalked(_) => &[Control::FilesProtected, Control::IpcIsolated],
             Self::UnplacedSocket(_) | Self::SocketsUnknown => &[Control::IpcIsolated],
             Self::NotPinned(_) => &[Control::FilesProtected],
-            Self::HardLinks(_) => &[Control::FilesDeny],
+            Self::SystemNotWalked(_) | Self::HardLinks(_) => &[Control::FilesDeny],
         }
     }
 }
@@ -182,6 +184,11 @@ impl fmt::Display for Left {
                  there is checked at the end",
                 covers::PINNED,
                 zone.display()
+            ),
+            Self::SystemNotWalked(glob) => write!(
+                f,
+                "`{glob}` is not applied to the directories of the system, which are not walked: what it matches \
+                 there can be read; name it, or a directory above it"
             ),
             Self::HardLinks(path) => {
                 write!(f, "{} has other names, which are covered only if they match too", path.display())
@@ -327,6 +334,8 @@ pub fn take(files: &Files, zones: &[Zone], state: &StateDir) -> Result<Survey, S
         }
         near.push(seen);
     }
+    let left_out = files.deny.iter().filter(|glob| crate::mounts::denied::is_left_out(glob));
+    left.extend(left_out.map(|glob| Left::SystemNotWalked(glob.as_str().to_owned())));
     deny.apply(&places, &near, files, &mut covers, &mut wanted, &mut left)?;
     special::apply(&places, &near, &mut covers, &mut left)?;
 

@@ -136,7 +136,7 @@ impl Build {
         rustix::io::write(file, text).map(drop)
     }
 
-    /// The host's system directories, then everything so far made read-only.
+    /// The host's system directories, then everything so far made read-only, and what is denied covered.
     pub(crate) fn system(&mut self) -> Result<(), MountError> {
         let mut host = PathBuf::new();
         for path in &self.layout.system {
@@ -153,7 +153,8 @@ impl Build {
         }
         let attributes = Attributes { private: true, ..Attributes::set(LOCKED) };
         set_attributes(&self.root, Reach::Tree, attributes)
-            .map_err(|source| MountError::Attributes { path: "/".into(), source })
+            .map_err(|source| MountError::Attributes { path: "/".into(), source })?;
+        if crate::probe::without("masks") { Ok(()) } else { cover_all(&self.root, &self.layout.denied) }
     }
 
     /// A fresh `/proc` of the new process namespace, its dangerous entries covered.

@@ -14,7 +14,8 @@ use rustix::io::Errno;
 
 use super::program::{Part, parts};
 use super::source::{Kind, Source};
-use super::{MountError, lookup, system};
+use super::{MountError, denied, lookup, system};
+use crate::survey::With;
 
 /// Something of the root's own tmpfs. Paths here and below are relative to the new root.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub(crate) struct Layout {
     pub(crate) entries: Vec<Entry>,
     /// Host paths shown read-only at the same place.
     pub(crate) system: Vec<PathBuf>,
+    /// What of those is covered because the plan denies it.
+    pub(crate) denied: Vec<(PathBuf, With)>,
     /// Zones and shown paths, outer ones first.
     pub(crate) places: Vec<Place>,
     /// Whether there is a writable `/dev/shm`.
@@ -98,6 +101,7 @@ impl Layout {
         }
         layout.zones(plan, sources)?;
         layout.settle()?;
+        layout.denied = denied::covers(&plan.files.deny, &layout.system)?;
         Ok(layout)
     }
 

@@ -174,6 +174,29 @@ fn a_cover_that_the_host_takes_away_comes_back() {
     }
 }
 
+#[test]
+fn what_is_denied_in_the_system_cannot_be_read() {
+    for caller in callers() {
+        let place = Place::new(*caller);
+        for (glob, attack) in [
+            ("/usr/share/**", "ls /usr/share"),
+            ("/usr/share", "ls /usr/share/"),
+            ("/usr/lib/os-release", "cat /usr/lib/os-release"),
+            ("/usr/lib/os-release", "cat /etc/os-release"),
+            ("/etc/os-release", "cat /usr/lib/os-release"),
+            ("/usr/lib/os-releas?", "cat /usr/lib/os-release"),
+            ("/lib/os-release", "cat /usr/lib/os-release"),
+        ] {
+            place.run(&[], attack, &[]).ok();
+            let ran = place.run(&["--deny", glob], attack, &[]);
+            assert!(ran.code != 0 && ran.stdout.is_empty(), "{glob}: {attack}: {ran:?}");
+            assert!(ran.stderr.contains("denied"), "{glob}: {attack}: {ran:?}");
+            place.run(&["--deny", glob], attack, &[("PINFOLD_WITHOUT", "masks,landlock")]).ok();
+        }
+        place.run(&["--deny", "/usr/share/**"], "ls /usr/bin >/dev/null", &[]).ok();
+    }
+}
+
 /// A debug build that shows the whole host does not look at it: no placeholders, no records, no walk.
 #[test]
 fn without_mounts_nothing_but_the_zones_is_surveyed() {
