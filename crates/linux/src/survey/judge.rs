@@ -199,8 +199,9 @@ impl<'z> End<'_, 'z> {
     fn unfinished(&mut self, place: &Place<'z>, git_dir: &Path) -> Result<(), SurveyError> {
         for (directory, name) in UNFINISHED {
             let directory = git_dir.join(directory);
+            let Some(above) = place.stat(&directory)? else { continue };
             let path = directory.join(name);
-            let (Some(above), Some(stat)) = (place.stat(&directory)?, place.stat(&path)?) else { continue };
+            let Some(stat) = place.stat(&path)? else { continue };
             if !self.is_fresh(&above) && !self.is_fresh(&stat) {
                 continue;
             }

@@ -271,19 +271,22 @@ impl Holder {
         let root = self.root.as_fd();
         let (above, name) = split(path);
         let removed = again_if_closed(root, above, opened, || {
-            if !is_untouched(root, path, kind)? {
-                return Ok(stat_beneath(root, path)?.is_none());
-            }
-            if above.as_os_str().is_empty() {
-                rustix::fs::unlinkat(root, name, AtFlags::empty())?;
+            let opened;
+            let directory = if above.as_os_str().is_empty() {
+                root
             } else {
-                let directory = open_beneath(root, above, OFlags::PATH | OFlags::DIRECTORY)?;
-                rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+                opened = open_beneath(root, above, OFlags::PATH | OFlags::DIRECTORY)?;
+                opened.as_fd()
+            };
+            if !is_untouched(directory, Path::new(name), kind)? {
+                return Ok(stat_beneath(directory, Path::new(name))?.is_none());
             }
+            rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
             Ok(true)
         });
         match removed {
-            Err(Errno::NOENT) => Ok(true),
+            // Nothing is there, or no directory that it could be in.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => Ok(true),
             other => other.map_err(|source| self.failed(path, source)),
         }
     }
