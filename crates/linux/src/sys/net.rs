@@ -16,8 +16,13 @@ use super::clone::Beside;
 #[derive(Debug)]
 pub(crate) struct Making(Beside);
 
-/// 1 once the process beside has a new root, with the old one mounted on it.
-static PIVOTED: AtomicU32 = AtomicU32::new(0);
+/// How far the process beside is with its root: one of the three below.
+static OLD_ROOT: AtomicU32 = AtomicU32::new(IN_USE);
+const IN_USE: u32 = 0;
+/// It has a new root, with the old one mounted on it: whoever comes first unmounts that.
+const LEFT: u32 = 1;
+/// Somebody does.
+const TAKEN: u32 = 2;
 
 /// The exit code for a failure. Any other is the descriptor of the namespace: set-up has few open, and a
 /// number beyond 63 would make the kernel grow a table that is in use by two, which takes it milliseconds.
@@ -33,16 +38,20 @@ pub(crate) fn begin() -> io::Result<Making> {
 }
 
 impl Making {
-    /// Lets the helper unmount what is mounted on the root that this process has changed into. The kernel waits for all
-    /// processors before it is done with that, a tenth of a millisecond or, when they are busy, several.
+    /// Lets the helper, if it is done before this process is, unmount what is mounted on the root that this process has
+    /// changed into. The kernel waits for all processors before it is done with that, a tenth of a millisecond or, when
+    /// they are busy, several.
     pub(crate) fn let_go_of_old_root(&self) {
-        PIVOTED.store(1, Ordering::Release);
+        OLD_ROOT.store(LEFT, Ordering::Release);
         // Nobody waiting yet is no failure, and there is no other.
-        futex::wake(&PIVOTED, futex::Flags::PRIVATE, 1).ok();
+        futex::wake(&OLD_ROOT, futex::Flags::PRIVATE, 1).ok();
     }
 
     /// Waits until the namespace is there and the old root is not, and enters the namespace.
     pub(crate) fn enter(self) -> io::Result<()> {
+        if unmount_old_root().is_err() {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
         let namespace = match self.0.wait()? {
             NOT_LET_GO => return Err(io::ErrorKind::ResourceBusy.into()),
             FAILED => return Err(io::ErrorKind::PermissionDenied.into()),
@@ -62,14 +71,19 @@ impl Making {
 /// wrappers, which write a failure to the `errno` that both share. rustix makes system calls itself.
 extern "C" fn make(_: *mut libc::c_void) -> libc::c_int {
     let Some(number) = try_make().ok().filter(|number| *number < NOT_LET_GO) else { return FAILED };
-    while PIVOTED.load(Ordering::Acquire) == 0 {
+    while OLD_ROOT.load(Ordering::Acquire) == IN_USE {
         // Woken, or too late to sleep: either way it is looked at again.
-        futex::wait(&PIVOTED, futex::Flags::PRIVATE, 0, None).ok();
+        futex::wait(&OLD_ROOT, futex::Flags::PRIVATE, IN_USE, None).ok();
     }
-    // The change of the root was this process's too (pivot_root(2)). What is unmounted is the topmost mount there.
-    match rustix::mount::unmount(c"/", UnmountFlags::DETACH) {
-        Ok(()) => number,
-        Err(_) => NOT_LET_GO,
+    if unmount_old_root().is_ok() { number } else { NOT_LET_GO }
+}
+
+/// Unmounts the old root, unless the other one of the two processes does. The change of the root was that of both
+/// (pivot_root(2)); what is unmounted is the topmost mount there.
+fn unmount_old_root() -> rustix::io::Result<()> {
+    match OLD_ROOT.compare_exchange(LEFT, TAKEN, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => rustix::mount::unmount(c"/", UnmountFlags::DETACH),
+        Err(_) => Ok(()),
     }
 }
 
