@@ -176,8 +176,9 @@ impl Monitor {
         let used_up = usage.cpu + TICK >= self.max_cpu;
         let limit = limit.or(match exit {
             _ if oom => Some(LimitKind::Memory),
-            // The kernel counts whole ticks for this one, and so may be ahead of what it reports.
-            Exit::Signal(libc::SIGXCPU) => Some(LimitKind::Cpu),
+            // The kernel counts whole ticks for this one, and so may be ahead of what it reports. Far from the limit
+            // somebody inside sent it.
+            Exit::Signal(libc::SIGXCPU) if usage.cpu * 2 >= self.max_cpu => Some(LimitKind::Cpu),
             Exit::Signal(libc::SIGKILL) if used_up => Some(LimitKind::Cpu),
             Exit::Signal(libc::SIGXFSZ) => Some(LimitKind::Disk),
             _ => None,

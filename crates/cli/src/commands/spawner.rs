@@ -10,15 +10,15 @@ use crate::failure::Failure;
 #[derive(Args, Debug)]
 pub(crate) struct Spawner {
     /// The version that the caller speaks
-    version: String,
+    spoken: String,
 }
 
 impl Spawner {
     /// Serves over standard input, which is a socket.
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let own = env!("CARGO_PKG_VERSION");
-        if self.version != own {
-            let message = format!("the library is of version {} and this program of {own}", self.version);
+        if self.spoken != own {
+            let message = format!("the library is of version {} and this program of {own}", self.spoken);
             return Err(Failure::new("PF-LIVE-002", message).hint("install the same version of both"));
         }
         let socket = std::io::stdin().as_fd().try_clone_to_owned();
