@@ -213,7 +213,7 @@ fn work(bench: &Bench) {
     );
     let mut source = String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n");
     (0..600).for_each(|n| {
-        source.push_str(&format!("int f{n}(int a) {{ return a * {n} + (int) strlen(\"x\"); }}\n"))
+        source.push_str(&format!("int f{n}(int a) {{ return a * {n} + (int) strlen(\"x\"); }}\n"));
     });
     source.push_str("int main(void) { return f1(0) == 0; }\n");
     std::fs::write(workspace.join("work.c"), source).unwrap();
