@@ -217,13 +217,13 @@ fn work(bench: &Bench) {
     });
     source.push_str("int main(void) { return f1(0) == 0; }\n");
     std::fs::write(workspace.join("work.c"), source).unwrap();
-    let asked = bench.asked.clone().profile("build").set("proc.maxProcesses", 64);
+    let asked = bench.asked.clone().profile("build");
     let sandbox = bench.runner.blueprint(&asked).unwrap().boot().unwrap();
     println!("\nwork inside, median of {ROUNDS}, in turn with the same outside:");
     let jobs = [
         ("compiling C", "gcc -O1 -o work work.c"),
         ("git status, 20,000 files", "cd tree && git status --porcelain >/dev/null"),
-        ("starting python", "python3 -c 'import json'"),
+        ("starting python", "/usr/bin/python3 -c 'import json'"),
         (
             "4 GB through a pipe",
             "dd if=/dev/zero bs=1M count=4096 2>/dev/null | dd of=/dev/null bs=1M 2>/dev/null",

@@ -83,6 +83,7 @@ pub fn run(mut job: Job<'_>) -> Result<Ran, JobError> {
         task: Task::Command { words: job.command, stdio },
         environment: &environment,
         state: &job.dirs.state,
+        sweeps: true,
     };
     let mut running = namespace::start(&launch)?;
     let mut streams =

@@ -53,6 +53,7 @@ fn launch() -> Result<u8, String> {
         task: Task::Command { words: &options.command, stdio: options.stdio },
         environment: &environment,
         state: &options.state,
+        sweeps: true,
     };
     let mut running = start(&launch).map_err(words)?;
     drive(&mut running).map_err(words)?;

@@ -50,6 +50,9 @@ pub struct Launch<'a> {
     pub environment: &'a [(OsString, OsString)],
     /// A directory of the caller's own that outlives runs: locks, known repositories, quarantine.
     pub state: &'a AbsPath,
+    /// Whether to look for control groups that killed supervisors left. Who makes many sandboxes looks when one was
+    /// killed ([`crate::cgroup::sweep_all`]), and not at each.
+    pub sweeps: bool,
 }
 
 /// From a status as wait(2) encodes it.

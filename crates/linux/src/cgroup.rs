@@ -137,12 +137,19 @@ struct Member {
     directory: Directory,
 }
 
+/// Removes what killed supervisors left.
+pub fn sweep_all() -> Result<(), CgroupError> {
+    Places::here().hierarchies.iter().try_for_each(|hierarchy| sweep(&hierarchy.parent))
+}
+
 impl Group {
-    /// Makes the groups that `limits` need where `places` has room, and removes what killed supervisors left there.
+    /// Makes the groups that `limits` need where `places` has room. `sweeps`: removes what killed supervisors left
+    /// there.
     pub(crate) fn make(
         places: &Places,
         id: &SandboxId,
         limits: &Limits,
+        sweeps: bool,
     ) -> Result<Option<Self>, CgroupError> {
         let mut group = Self { version: places.version, members: Vec::new() };
         for hierarchy in &places.hierarchies {
@@ -153,7 +160,9 @@ impl Group {
             }
             let directory = make_locked(&hierarchy.parent, id)?;
             group.members.push(Member { controllers, directory });
-            sweep(&hierarchy.parent)?;
+            if sweeps {
+                sweep(&hierarchy.parent)?;
+            }
         }
         group.limit(limits)?;
         Ok((!group.members.is_empty()).then_some(group))

@@ -159,6 +159,13 @@ impl Streams {
     }
 }
 
+/// Takes the caller's standard input out of its place, where nothing is left to be read.
+pub fn take_input() -> io::Result<OwnedFd> {
+    let taken = standard(0).try_clone_to_owned()?;
+    place(std::fs::File::open("/dev/null")?, 0)?;
+    Ok(taken)
+}
+
 /// Lets all three refer to what `fd` refers to.
 pub fn replace_standard(fd: BorrowedFd<'_>) -> io::Result<()> {
     (0..=2).try_for_each(|number| place(fd, number))

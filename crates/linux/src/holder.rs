@@ -45,3 +45,16 @@ impl AsFd for Holder {
         self.0.pidfd.as_fd()
     }
 }
+
+/// Closes every descriptor but the standard three and `kept`, in a holder that was just started: what is open belongs
+/// to whoever started it. Owners of the others must be forgotten, not dropped, as happens when the process ends.
+pub fn keep_only(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let standard = [0, 1, 2].map(|number| Some(sys::descriptors::standard(number)));
+    let kept: Vec<_> = standard.into_iter().chain(kept.iter().map(|fd| Some(*fd))).collect();
+    sys::descriptors::close_all_but(&kept)
+}
+
+/// Gives memory back that set-up used and nobody needs any more.
+pub fn give_memory_back() {
+    sys::memory::trim();
+}

@@ -108,6 +108,10 @@ const LOCKS: [&str; 2] = ["pinfold", "ids"];
 /// Supervisors begin to look at as many different ids, so that most find theirs at once, and as many empty
 /// files are all that is left behind unless more run together.
 const SPREAD: u32 = 256;
+/// How many are tried anywhere, each time in twice as large a part, before all of them are tried.
+const LEAPS: u32 = 12;
+/// Spreads neighbouring process numbers over all slots (Knuth's multiplicative hash).
+const SCATTER: u32 = 2_654_435_761;
 
 /// The command's ids.
 #[derive(Debug)]
@@ -356,8 +360,11 @@ fn belongs_to_root(directory: &OwnedFd, path: &Path) -> Result<(), IdError> {
 /// Reserves an id for as long as the returned lock is open: the kernel lets go of it however the process ends
 /// (flock(2)). Its file stays: removed, it could be locked by one while another makes a new one.
 fn reserve(locks: &Locks, first: u32, slots: u32) -> Result<(u32, OwnedFd), IdError> {
-    let start = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % SPREAD;
-    for id in (0..slots).map(|offset| first + (start + offset) % slots) {
+    let pid = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+    let start = pid % SPREAD;
+    // Beside many sandboxes, some tries further and further off find a free one sooner than one after another does.
+    let leaps = (1..LEAPS).map(|leap| pid.wrapping_mul(SCATTER).wrapping_mul(leap) % (SPREAD << leap));
+    for id in [start].into_iter().chain(leaps).chain(start..start + slots).map(|slot| first + slot % slots) {
         let name = id.to_string();
         let failed = |error| reserve_failed(&locks.path.join(&name), error);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;

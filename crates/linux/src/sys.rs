@@ -7,6 +7,7 @@ pub(crate) mod descriptors;
 pub(crate) mod exec;
 pub(crate) mod ids;
 pub(crate) mod landlock;
+pub(crate) mod memory;
 pub(crate) mod mount;
 pub(crate) mod net;
 pub(crate) mod seccomp;

@@ -1,6 +1,5 @@
 //! `pinfold spawner`: what the library starts to have its sandboxes made. Not for people.
 
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -21,9 +20,7 @@ impl Spawner {
             let message = format!("the library is of version {} and this program of {own}", self.spoken);
             return Err(Failure::new("PF-LIVE-002", message).hint("install the same version of both"));
         }
-        let socket = std::io::stdin().as_fd().try_clone_to_owned();
-        let socket = socket.map_err(|error| Failure::new("PF-LIVE-001", format!("no socket: {error}")))?;
-        pinfold_engine::live::spawner::serve(socket)?;
+        pinfold_engine::live::spawner::serve()?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -46,10 +46,11 @@ pub struct Over {
 /// Makes a sandbox and stays until it is gone; the exit code of the process. `door` is the sandbox's end of its
 /// owner's door; what happens is told over `status`.
 pub fn hold(prepared: &Prepared, id: SandboxId, door: BorrowedFd<'_>, status: &mut Link) -> i32 {
-    let word = match start(prepared, id, Some(door)).and_then(|running| attend(prepared, running, status)) {
-        Ok(over) => Word::Over(Box::new(over)),
-        Err(failure) => Word::Failed(failure),
-    };
+    let word =
+        match start(prepared, id, Some(door), false).and_then(|running| attend(prepared, running, status)) {
+            Ok(over) => Word::Over(Box::new(over)),
+            Err(failure) => Word::Failed(failure),
+        };
     let failed = matches!(word, Word::Failed(_));
     // Whoever does not listen any more knows that it is over.
     tell(status, &word);
@@ -61,6 +62,7 @@ pub(super) fn start(
     prepared: &Prepared,
     id: SandboxId,
     door: Option<BorrowedFd<'_>>,
+    sweeps: bool,
 ) -> Result<Running, Failure> {
     let environment = environment::resolve(&prepared.plan.environment, |name| std::env::var_os(name));
     let launch = Launch {
@@ -69,6 +71,7 @@ pub(super) fn start(
         task: Task::Serve { door },
         environment: &environment,
         state: &prepared.dirs.state,
+        sweeps,
     };
     namespace::start(&launch).map_err(failed)
 }
@@ -79,6 +82,7 @@ fn attend(prepared: &Prepared, mut running: Running, status: &mut Link) -> Resul
         if running.is_ready() && !told {
             tell(status, &Word::Ready);
             told = true;
+            pinfold_linux::holder::give_memory_back();
         }
         let watched = [(status.as_fd(), Until::Readable)];
         let turn = running.turn(if listens { &watched } else { &[] }).map_err(failed)?;

@@ -222,7 +222,7 @@ type Begun = (About, (Running, OwnedFd, OwnedFd));
 
 fn begin(prepared: &Prepared, name: &Name, id: SandboxId, place: &Place) -> Result<Begun, Failure> {
     detach().map_err(place.failed("make"))?;
-    let mut running = holder::start(prepared, id, None)?;
+    let mut running = holder::start(prepared, id, None, true)?;
     while !running.is_ready() {
         if let Turn::Over = running.turn(&[]).map_err(failed)? {
             return running
@@ -249,6 +249,7 @@ fn begin(prepared: &Prepared, name: &Name, id: SandboxId, place: &Place) -> Resu
         .map_err(place.failed("write in"))?;
     file.write_all(&text).map_err(place.failed("write in"))?;
     let (stops, doors) = (place.listen("stop")?, place.listen("door")?);
+    pinfold_linux::holder::give_memory_back();
     Ok((about, (running, doors, stops)))
 }
 

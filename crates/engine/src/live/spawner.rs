@@ -1,7 +1,8 @@
 //! The process that makes all others. It has one thread and opens no files of its own, so that it can fork at any time;
 //! a program with threads, which cannot, asks it over a socket.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use pinfold_core::coverage::ReceiptLine;
 use pinfold_core::id::SandboxId;
@@ -10,12 +11,15 @@ use pinfold_core::plan::{BackendName, OnOutputLimit};
 use pinfold_linux::environment;
 use pinfold_linux::holder::Holder;
 use pinfold_linux::link::{Link, Received};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::epoll;
 use serde::{Deserialize, Serialize};
 
 use super::holder;
 use crate::asked::{Asked, Prepared};
 use crate::failure::Failure;
+
+/// The client among what is waited for; the holders are numbered from there.
+const CLIENT: u64 = 0;
 
 /// What it is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -63,25 +67,43 @@ pub struct Info {
     pub state: AbsPath,
 }
 
-/// Serves over `socket` until its other end is gone.
-pub fn serve(socket: OwnedFd) -> Result<(), Failure> {
+/// Serves over standard input, a socket, until its other end is gone.
+pub fn serve() -> Result<(), Failure> {
+    // In its place every sandbox would keep it open.
+    let socket = pinfold_linux::descriptors::take_input().map_err(|error| broken(&error))?;
     // What the caller's terminal sends to its foreground is not meant for sandboxes.
     rustix::process::setsid().map_err(|error| broken(&error))?;
     let mut link = Link::from(socket);
     let mut plans: Vec<Option<Prepared>> = Vec::new();
-    let mut holders: Vec<Holder> = Vec::new();
+    let mut holders: HashMap<u64, Holder> = HashMap::new();
+    // Not poll(2): with many sandboxes every turn would look at all of them.
+    let waiting = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| broken(&error))?;
+    let watch = |fd: BorrowedFd<'_>, number: u64| {
+        epoll::add(&waiting, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+            .map_err(|error| broken(&error))
+    };
+    watch(link.as_fd(), CLIENT)?;
+    pinfold_linux::cgroup::sweep_all().map_err(|error| broken(&error))?;
+    let mut happened = Vec::with_capacity(64);
+    let mut count = CLIENT;
     loop {
-        let mut fds = vec![PollFd::new(&link, PollFlags::IN)];
-        fds.extend(holders.iter().map(|holder| PollFd::new(holder, PollFlags::IN)));
-        match poll(&mut fds, None) {
+        happened.clear();
+        match epoll::wait(&waiting, rustix::buffer::spare_capacity(&mut happened), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(broken(&error)),
         }
-        let over: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
-        let asked = !fds[0].revents().is_empty();
-        drop(fds);
-        for at in (0..holders.len()).rev().filter(|at| over[*at]) {
-            holders.swap_remove(at).wait().map_err(|error| broken(&error))?;
+        let mut asked = false;
+        for event in &happened {
+            match event.data.u64() {
+                CLIENT => asked = true,
+                number => {
+                    let Some(holder) = holders.remove(&number) else { continue };
+                    epoll::delete(&waiting, &holder).map_err(|error| broken(&error))?;
+                    if holder.wait().map_err(|error| broken(&error))? != 0 {
+                        pinfold_linux::cgroup::sweep_all().map_err(|error| broken(&error))?;
+                    }
+                }
+            }
         }
         if !asked {
             continue;
@@ -118,15 +140,17 @@ pub fn serve(socket: OwnedFd) -> Result<(), Failure> {
                     return Err(broken(&"a sandbox without a plan, a door or a status link was asked for"));
                 };
                 let mut status = Link::from(status);
-                let (mut client, mut others) = (Some(link), Some(holders));
                 let holder = Holder::start(|| {
                     // What belongs to the spawner would be kept open by every sandbox.
-                    drop((client.take(), others.take()));
-                    holder::hold(prepared, id, door.as_fd(), &mut status)
+                    match pinfold_linux::holder::keep_only(&[door.as_fd(), status.as_fd()]) {
+                        Ok(()) => holder::hold(prepared, id, door.as_fd(), &mut status),
+                        Err(_) => 1,
+                    }
                 });
-                link = client.take().ok_or_else(|| broken(&"the socket is gone"))?;
-                holders = others.take().unwrap_or_default();
-                holders.push(holder.map_err(|error| broken(&error))?);
+                let holder = holder.map_err(|error| broken(&error))?;
+                count += 1;
+                watch(holder.as_fd(), count)?;
+                holders.insert(count, holder);
             }
         }
     }

@@ -132,7 +132,7 @@ impl Start<'_> {
     pub(crate) fn group(&mut self) -> Result<(), StepError> {
         let places = Places::here();
         if places.version == Version::V2 {
-            self.group = Group::make(places, &self.launch.id, &self.launch.plan.limits)?;
+            self.group = Group::make(places, &self.launch.id, &self.launch.plan.limits, self.launch.sweeps)?;
         }
         Ok(())
     }
@@ -142,7 +142,8 @@ impl Start<'_> {
         let running = self.running.as_mut().ok_or(GuestError::Alone)?;
         let places = Places::here();
         if places.version == Version::V1
-            && let Some(group) = Group::make(places, &self.launch.id, &self.launch.plan.limits)?
+            && let Some(group) =
+                Group::make(places, &self.launch.id, &self.launch.plan.limits, self.launch.sweeps)?
         {
             for entrance in group.entrances()? {
                 running.order(Order::Enter(entrance))?;

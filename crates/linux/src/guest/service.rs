@@ -96,6 +96,7 @@ impl Service {
             stack: Stack::new(),
             busy: false,
         };
+        sys::memory::trim();
         while desk.turn()? {}
         Ok(())
     }
