@@ -367,6 +367,8 @@ impl Guest {
     fn work(&mut self) -> Result<(), StepFailed> {
         let confined = Report::Confined(std::mem::take(&mut self.confined));
         let told = self.channel.report(confined).map_err(GuestError::Channel);
+        // What set-up needed is let go of: a live sandbox would keep it for nothing.
+        (self.covers, self.confinement.landlock, self.confinement.filter) = (Vec::new(), None, None);
         // The lock on the id stays until nothing runs under that id, whatever becomes of the supervisor.
         let lock = self.ids.lock();
         let worked = told.and_then(|()| match &mut self.work {

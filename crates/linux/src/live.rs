@@ -56,7 +56,7 @@ pub struct Execution(Link);
 /// What was heard of a command.
 #[derive(Debug)]
 pub enum Heard {
-    /// Something happened; with the outer end of its terminal, if it started and has one.
+    /// Something happened; with the outer end of its terminal, if that is it.
     Event(Event, Option<OwnedFd>),
     /// Nothing yet.
     Nothing,
@@ -79,6 +79,11 @@ impl Execution {
                 Received::End => Ok(Heard::Gone),
             };
         }
+    }
+
+    /// Lets it begin: its terminal is set up.
+    pub fn go(&self) -> io::Result<()> {
+        self.0.send(&Request::Go.encode(), &[])
     }
 
     /// Sends its process group a signal, as a terminal would.

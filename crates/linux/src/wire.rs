@@ -37,6 +37,8 @@ pub enum WireError {
 pub enum Request {
     /// Run this.
     Exec(Box<Exec>),
+    /// Its terminal is set up: begin.
+    Go,
     /// Send its process group a signal, as a terminal would.
     Signal(i32),
     /// End it, and all that it started.
@@ -69,6 +71,8 @@ pub struct Exec {
 /// From the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// Its terminal, whose outer end comes with this, is there, and waits for [`Request::Go`].
+    Terminal,
     /// It runs.
     Started,
     /// There is no such program, or it cannot be run; by the number of the error.
@@ -124,6 +128,7 @@ impl Request {
                 out.extend_from_slice(&signal.to_le_bytes());
             }
             Self::Kill => out.push(3),
+            Self::Go => out.push(4),
         }
         out
     }
@@ -140,6 +145,7 @@ impl Request {
             })),
             2 => Self::Signal(i32::from_le_bytes(reader.array()?)),
             3 => Self::Kill,
+            4 => Self::Go,
             kind => return Err(WireError::Kind(kind)),
         };
         reader.end(request)
@@ -167,6 +173,7 @@ impl Event {
                 out.extend_from_slice(&ended.cpu_us.to_le_bytes());
                 out.extend_from_slice(&ended.peak_memory_bytes.to_le_bytes());
             }
+            Self::Terminal => out.push(5),
         }
         out
     }
@@ -183,6 +190,7 @@ impl Event {
                 cpu_us: u64::from_le_bytes(reader.array()?),
                 peak_memory_bytes: u64::from_le_bytes(reader.array()?),
             }),
+            5 => Self::Terminal,
             kind => return Err(WireError::Kind(kind)),
         };
         reader.end(event)
@@ -301,11 +309,13 @@ mod tests {
             Request::Exec(Box::new(Exec { keeps_background: true, ..Exec::default() })),
             Request::Signal(-1),
             Request::Kill,
+            Request::Go,
         ]
     }
 
     fn events() -> Vec<Event> {
         vec![
+            Event::Terminal,
             Event::Started,
             Event::NotStarted(2),
             Event::Failed { step: "directory".into(), message: "no".into() },

@@ -422,7 +422,7 @@ impl Execution {
 
     fn hear(&mut self) -> Result<(), ExecError> {
         match self.link.hear(false)? {
-            Heard::Nothing | Heard::Event(Event::Started, _) => Ok(()),
+            Heard::Nothing | Heard::Event(Event::Started | Event::Terminal, _) => Ok(()),
             Heard::Event(Event::Ended(ended), _) => {
                 self.ended = Some(ended);
                 Ok(())

@@ -20,7 +20,7 @@ const PREFIX: &str = "pinfold-";
 /// How many names are tried: each one fails only if a sweep takes it in the moment after it was made.
 const ATTEMPTS: usize = 8;
 /// How many groups one start looks at for leftovers, so that a start costs the same beside many sandboxes.
-const SWEPT: usize = 16;
+const SWEPT: usize = 128;
 /// How long the kernel may take to let go of a group whose processes were all reaped.
 const RELEASE: Duration = Duration::from_secs(2);
 

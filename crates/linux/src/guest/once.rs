@@ -22,6 +22,11 @@ pub(super) fn run(
     waiting.block().map_err(GuestError::Signals)?;
     if let Some(outer) = command.open_terminal().map_err(GuestError::Terminal)? {
         channel.report(Report::Terminal(outer)).map_err(GuestError::Channel)?;
+        // Its size and settings are the caller's before anything looks at them.
+        match channel.next_order().map_err(GuestError::Channel)? {
+            Some(Order::Go) => {}
+            _ => return Ok(()),
+        }
     }
     let (main, unstarted) = command.start(&mut Stack::new())?;
     match unstarted {

@@ -213,7 +213,7 @@ impl Desk<'_> {
                 Ok(())
             }
             (Stage::Running(pid), Some(Request::Signal(signal))) => pass_on(*pid, signal),
-            (Stage::Running(pid), Some(Request::Exec(_) | Request::Kill) | None) => {
+            (Stage::Running(pid), Some(Request::Exec(_) | Request::Go | Request::Kill) | None) => {
                 task.stage = Stage::Ended(end(*pid)?);
                 self.settle(false)
             }
@@ -234,7 +234,8 @@ impl Desk<'_> {
                 return Ok(());
             }
         };
-        if keeps || taken {
+        // One with a terminal waits for its client, which may take its time.
+        if keeps || taken || command.streams.wants_terminal() {
             task.stage = match sys::clone::fork() {
                 Ok(None) => mind(task, &mut command, keeps),
                 Ok(Some(pid)) => Stage::Minded(pid),
@@ -317,13 +318,18 @@ impl Desk<'_> {
 impl Task {
     /// Starts its command and says so; nothing when it did not start, and that is said.
     fn start(&mut self, command: &mut Command, stack: &mut Stack) -> Result<Option<Pid>, GuestError> {
-        let terminal = match command.open_terminal() {
-            Ok(terminal) => terminal,
+        match command.open_terminal() {
+            Ok(None) => {}
+            Ok(Some(outer)) => {
+                // A client that is gone is noticed when its link is read.
+                drop(self.link.send(&Event::Terminal.encode(), &[outer.as_fd()]));
+                let Some(Request::Go) = request(self.link.receive(true)) else { return Ok(None) };
+            }
             Err(error) => {
                 self.refuse("terminal", &error);
                 return Ok(None);
             }
-        };
+        }
         let (pid, unstarted) = match command.start(stack) {
             Ok(started) => started,
             // A fork that a limit refuses is the command's misfortune and not the sandbox's.
@@ -334,9 +340,7 @@ impl Task {
         };
         let why = match unstarted {
             None => {
-                let fds: Vec<_> = terminal.iter().map(AsFd::as_fd).collect();
-                // A client that is gone is noticed when its link is read.
-                drop(self.link.send(&Event::Started.encode(), &fds));
+                self.tell(&Event::Started);
                 return Ok(Some(pid));
             }
             Some(Unstarted::Exec(errno)) => Event::NotStarted(errno),

@@ -152,9 +152,11 @@ impl Client {
         match self.execution.hear(false).map_err(failed)? {
             Heard::Nothing => {}
             Heard::Gone => self.gone = true,
-            Heard::Event(Event::Started, terminal) => {
+            Heard::Event(Event::Terminal, terminal) => {
                 self.relay = terminal.map(|outer| Relay::new(outer, self.terminals)).transpose()?;
+                self.execution.go().map_err(failed)?;
             }
+            Heard::Event(Event::Started, _) => {}
             Heard::Event(Event::NotStarted(errno), _) => {
                 self.not_started = Some(io::Error::from_raw_os_error(errno));
             }

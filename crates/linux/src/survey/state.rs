@@ -194,8 +194,9 @@ impl Record {
         self.reload(stat.st_size)
     }
 
-    /// Lets others in.
-    pub(crate) fn unlock(&self) -> Result<(), SurveyError> {
+    /// Lets others in. What they write is read by [`Record::relock`]; until then nothing of it is kept.
+    pub(crate) fn unlock(&mut self) -> Result<(), SurveyError> {
+        (self.entries, self.bytes) = (Vec::new(), Vec::new());
         lock(&self.file, FlockOperation::Unlock, &self.names)
     }
 

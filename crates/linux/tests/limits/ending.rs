@@ -20,10 +20,10 @@ fn ready(place: &Place, script: &str) -> Child {
     child
 }
 
-/// The guest of the supervisor `pid`.
+/// The guest of the supervisor `pid`: its first child. Another may be waiting to be reaped.
 fn guest(pid: u32) -> i32 {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    children.trim().parse().unwrap()
+    children.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// Kills a supervisor and waits until its guest, and with it everything inside, is gone.

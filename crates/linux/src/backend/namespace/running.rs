@@ -443,7 +443,10 @@ impl Running {
             Some(Report::Failed { step, message }) => {
                 self.failure.get_or_insert(RunError::Inside { step, message });
             }
-            Some(Report::Terminal(outer)) => self.relay = Some(Relay::new(outer, self.terminals)?),
+            Some(Report::Terminal(outer)) => {
+                self.relay = Some(Relay::new(outer, self.terminals)?);
+                self.tell(Order::Go)?;
+            }
             Some(Report::Mounts(mounts)) => {
                 let paths = self.covers.1.iter().map(|(path, _)| path.clone());
                 let watch = Watch::new(mounts.into(), paths);
