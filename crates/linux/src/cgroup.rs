@@ -89,6 +89,9 @@ pub enum CgroupError {
         /// Why not.
         source: io::Error,
     },
+    /// What was written to disk cannot be told.
+    #[error("cannot tell how much was written to disk")]
+    Disk(#[source] rustix::io::Errno),
     /// Leftovers cannot be looked for.
     #[error("cannot look for groups left in {path}")]
     Sweep {

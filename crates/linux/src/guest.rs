@@ -85,6 +85,9 @@ pub enum GuestError {
     /// The processes inside cannot be looked at.
     #[error("cannot look at the processes inside")]
     Processes(#[source] io::Error),
+    /// The room on the disks of the zones cannot be told.
+    #[error("cannot tell how much room the zones have")]
+    Disk(#[source] io::Error),
     /// There is no terminal.
     #[error(transparent)]
     Terminal(PtyError),

@@ -1,8 +1,11 @@
 //! Watches what a sandbox uses: samples it, warns when a limit is near, and says which one is passed. The numbers are
 //! the control groups' where there are some, else sums over processes. Ending the sandbox is left to `running`.
 
+mod disk;
 mod tree;
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use pinfold_core::outcome::{Exit, LimitKind, Warning};
@@ -10,6 +13,7 @@ use pinfold_core::plan::Limits;
 
 use crate::backend::{InUse, Usage};
 use crate::cgroup::{CgroupError, Group, Now};
+use disk::Growth;
 
 /// Often enough to catch a bomb before the host feels it, seldom enough not to be felt.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -35,6 +39,8 @@ pub(crate) struct Monitor {
     peak: Peak,
     latest: InUse,
     warnings: Vec<Warning>,
+    /// What is written to disk, where something can be.
+    disk: Option<Growth>,
 }
 
 /// The most that was seen.
@@ -70,12 +76,19 @@ impl Monitor {
             peak: Peak::default(),
             latest: InUse::default(),
             warnings: Vec::new(),
+            disk: None,
         }
     }
 
     /// CPU and elapsed time are kept for each command by whoever asked for it, not for all of them together.
     pub(crate) fn serve(&mut self) {
         (self.timeout, self.max_cpu) = (NEVER, NEVER);
+    }
+
+    /// Watches over what is written to these directories and below.
+    pub(crate) fn watch_disk(&mut self, zones: Vec<OwnedFd>, max: u64) -> io::Result<()> {
+        self.disk = if zones.is_empty() { None } else { Some(Growth::new(zones, max)?) };
+        Ok(())
     }
 
     /// What was in use at the last look, and the limits that were near by then.
@@ -115,13 +128,25 @@ impl Monitor {
         // The control group holds memory itself; what was sampled is held here.
         let sampled = group_now.memory.is_none();
         self.due = Instant::now() + self.pause(cpu, memory, sampled);
-        Ok(if now.oom_kills > 0 || (sampled && memory > self.max_memory) {
+        let full = self.disk_is_full()?;
+        Ok(if full {
+            Some(LimitKind::Disk)
+        } else if now.oom_kills > 0 || (sampled && memory > self.max_memory) {
             Some(LimitKind::Memory)
         } else if cpu >= self.max_cpu {
             Some(LimitKind::Cpu)
         } else {
             None
         })
+    }
+
+    /// Whether more was written to disk than may be.
+    fn disk_is_full(&mut self) -> Result<bool, CgroupError> {
+        let Some(disk) = &mut self.disk else { return Ok(false) };
+        let (max, written) = (disk.max(), disk.look().map_err(CgroupError::Disk)?);
+        let Some(written) = written else { return Ok(false) };
+        self.warn_if_near(LimitKind::Disk, written, max);
+        Ok(written > max)
     }
 
     /// Until the next look: as long as nothing can be passed meanwhile, even with every processor busy.

@@ -169,12 +169,13 @@ fn cpu(coverage: &mut Coverage, plan: &Plan, groups: &Places) {
     }
 }
 
-/// What is in memory has a size of its own; what is on disk has a bound for each file alone.
+/// What is in memory has a size of its own; what is on disk is measured, and each file has a bound.
 fn disk(coverage: &mut Coverage, plan: &Plan) {
     let on_disk = |zone: &Zone| matches!(zone.source, ZoneSource::Host { access: Access::ReadWrite, .. });
     if plan.files.zones.iter().any(on_disk) || !plan.files.write.is_empty() {
-        let detail = "bounded for each file, not for all together";
-        coverage.partial(Control::LimitDisk, "RLIMIT_FSIZE and sized tmpfs", detail);
+        let detail =
+            "measured several times a second; files that were there before are bounded each, not together";
+        coverage.partial(Control::LimitDisk, "growth measured, RLIMIT_FSIZE and sized tmpfs", detail);
     } else {
         coverage.enforced(Control::LimitDisk, "nothing on disk is writable; sized tmpfs and RLIMIT_FSIZE");
     }

@@ -174,6 +174,10 @@ impl Start<'_> {
             let (host, access) = (source.asked.clone(), source.access);
             zones.push(Zone { root: source.duplicate()?, host, inside, access });
         }
+        let writable = layout.hosts().filter(|(_, source)| source.access == Access::ReadWrite);
+        let writable = writable.map(|(_, source)| source.duplicate()).collect::<Result<Vec<_>, _>>()?;
+        let max = self.launch.plan.limits.max_disk_mb.value.saturating_mul(1 << 20);
+        running.watch_disk(writable, max).map_err(GuestError::Disk)?;
         let state = StateDir::open(self.launch.state.as_path())?;
         let survey = survey::take(&self.launch.plan.files, &zones, &state)?;
         let (mut numbers, mut places) = (Vec::new(), Vec::new());

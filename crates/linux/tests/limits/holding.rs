@@ -109,6 +109,18 @@ fn a_file_beyond_its_size_is_disk() {
 }
 
 #[test]
+fn many_small_files_are_disk_too() {
+    let Some(place) = place() else { return };
+    let options = ["--disk", "8", "--timeout", "60000", "--report"];
+    let fill = "n=0; while :; do head -c 900k /dev/zero > $n; n=$((n + 1)); done";
+    let ran = place.run(&options, fill, &[]);
+    assert_limit(&ran, "Disk");
+    assert!(ran.stderr.contains("limit_type: Disk"), "no warning: {ran:?}");
+    // What was there before is not held against the next.
+    place.run(&options, "head -c 900k /dev/zero > one", &[]).ok();
+}
+
+#[test]
 fn of_two_limits_the_one_that_acted_is_named() {
     let Some(place) = place() else { return };
     let both = ["--cpu", "1", "--timeout", "60000", "--memory", "48", "--report"];
