@@ -25,6 +25,16 @@ struct Shared {
 
 impl Sandbox {
     /// Sends a command in, to be awaited. A thread of its own moves its output.
+    ///
+    /// ```no_run
+    /// # use pinfold_engine::{asked::Asked, live::{Command, SandboxRunner}};
+    /// # async fn example(runner: SandboxRunner) -> Result<(), Box<dyn std::error::Error>> {
+    /// let sandbox = runner.blueprint(&Asked::new("."))?.boot()?;
+    /// let (one, two) = (sandbox.start(&Command::new("make"))?, sandbox.start(&Command::new("date"))?);
+    /// println!("{:?} {:?}", two.await?.exit, one.await?.exit);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start(&self, command: &Command) -> Result<Running, ExecError> {
         let execution = self.exec(command)?;
         let handle = execution.handle()?;
