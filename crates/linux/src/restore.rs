@@ -88,6 +88,8 @@ fn cover_all<'a>(covers: impl Iterator<Item = &'a (PathBuf, With)>) -> Result<()
 /// Covers the path again, and tells which file lay bare; or why it could not be covered.
 fn cover(root: &OwnedFd, at: &Path, with: With) -> Result<Option<File>, String> {
     let mut why = String::new();
+    // Looked up below the root, where a path from the root leads out (RESOLVE_BENEATH in openat2(2)).
+    let at = at.strip_prefix("/").unwrap_or(at);
     // A rename takes the mount away first and then the name, so for a moment what is found cannot be mounted on.
     for _ in 0..TRIES {
         let bare = statat(root, at, AtFlags::SYMLINK_NOFOLLOW).ok();
