@@ -159,13 +159,28 @@ impl Desk<'_> {
     fn obey(&mut self) -> Result<bool, GuestError> {
         match self.channel.next_order().map_err(GuestError::Channel)? {
             Some(Order::Door(socket)) => self.visitors.push(socket.into()),
-            Some(order @ (Order::Stop | Order::Continue)) => super::hold(self.channel, &order)?,
+            Some(Order::Stop) => return self.stand_still(),
             // Signals that the supervisor gets are not meant for anybody in particular here.
             Some(Order::Signal(_)) => {}
             Some(_) => return Err(GuestError::Channel(io::ErrorKind::InvalidData.into())),
             None => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Lets everything inside stand still until the supervisor says otherwise; false when it is gone. Nothing is
+    /// begun meanwhile: a command that started now would find bare what is being covered.
+    fn stand_still(&mut self) -> Result<bool, GuestError> {
+        super::hold(self.channel, &Order::Stop)?;
+        loop {
+            match self.channel.next_order().map_err(GuestError::Channel)? {
+                Some(Order::Door(socket)) => self.visitors.push(socket.into()),
+                Some(Order::Signal(_)) => {}
+                Some(order @ Order::Continue) => return super::hold(self.channel, &order).map(|()| true),
+                Some(_) => return Err(GuestError::Channel(io::ErrorKind::InvalidData.into())),
+                None => return Ok(false),
+            }
+        }
     }
 
     fn answer_owner(&mut self) -> Result<bool, GuestError> {
