@@ -238,7 +238,9 @@ impl Desk<'_> {
 
     /// Starts a command, with a minder if it needs one.
     fn begin(&mut self, number: usize, exec: Exec, streams: Vec<OwnedFd>) -> Result<(), GuestError> {
-        let taken = self.tasks.iter().any(|task| matches!(task.stage, Stage::Running(_)));
+        // The guest stands still while a process that it starts itself becomes a program. That one could be stopped by
+        // anything that runs beside it, so it is started here only when nothing does.
+        let taken = self.tasks.iter().any(|task| task.process().is_some());
         let keeps = exec.keeps_background;
         let task = &mut self.tasks[number];
         let mut command = match prepare(exec, streams, &self.service.limits) {
@@ -274,6 +276,7 @@ impl Desk<'_> {
         loop {
             match sys::wait::next_ended().map_err(GuestError::Signals)? {
                 Next::Ended(pid, reaped) => self.note(pid, reaped)?,
+                Next::Stopped(pid) => self.end_stopped(pid)?,
                 Next::NoneYet => return self.settle(false),
                 Next::NoneLeft => return self.settle(true),
             }
@@ -285,14 +288,29 @@ impl Desk<'_> {
             return Ok(());
         };
         let minded = matches!(task.stage, Stage::Minded(_));
-        task.stage = if minded { Stage::Over } else { Stage::Ended(reaped) };
-        if minded && reaped.status != 0 {
+        match (minded, reaped.status) {
+            (false, _) => task.stage = Stage::Ended(reaped),
+            (true, 0) => task.stage = Stage::Over,
             // Somebody inside ended a minder: whose is what it minded cannot be told any more.
-            task.tell(&Event::Ended(Ended { status: libc::SIGKILL, ..Ended::default() }));
-            leftovers::end_all()?;
-            for task in self.tasks.iter_mut().filter(|task| task.process().is_some()) {
-                task.stage = Stage::Ended(Reaped { status: libc::SIGKILL, ..Reaped::default() });
-            }
+            (true, _) => self.end_everything()?,
+        }
+        Ok(())
+    }
+
+    /// A minder does not stop by itself. One that is stopped would neither hear its client nor end what it minds.
+    fn end_stopped(&mut self, pid: Pid) -> Result<(), GuestError> {
+        let minds = |task: &Task| matches!(task.stage, Stage::Minded(minder) if minder == pid);
+        match self.tasks.iter().any(minds) {
+            true => end(pid).and_then(|reaped| self.note(pid, reaped)),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends every command, and whatever else runs inside.
+    fn end_everything(&mut self) -> Result<(), GuestError> {
+        leftovers::end_all()?;
+        for task in self.tasks.iter_mut().filter(|task| task.process().is_some()) {
+            task.stage = Stage::Ended(Reaped { status: libc::SIGKILL, ..Reaped::default() });
         }
         Ok(())
     }
@@ -458,7 +476,7 @@ fn attend(task: &mut Task, signals: &OwnedFd, pid: Pid, keeps: bool) -> Result<(
         while !alone {
             match sys::wait::next_ended().map_err(GuestError::Signals)? {
                 Next::Ended(ended, reaped) if ended == pid => stage = Stage::Ended(reaped),
-                Next::Ended(..) => {}
+                Next::Ended(..) | Next::Stopped(_) => {}
                 Next::NoneYet => break,
                 Next::NoneLeft => alone = true,
             }

@@ -27,16 +27,22 @@ pub(crate) fn reap(pid: Pid) -> io::Result<Reaped> {
 pub(crate) enum Next {
     /// This one has ended, and is reaped.
     Ended(Pid, Reaped),
+    /// This one was stopped.
+    Stopped(Pid),
     /// There are some, and none has ended.
     NoneYet,
     /// There are none.
     NoneLeft,
 }
 
-/// Reaps one child that has ended, without waiting.
+/// Reaps one child that has ended, or tells of one that was stopped, without waiting.
 pub(crate) fn next_ended() -> io::Result<Next> {
-    match wait4(-1, libc::WNOHANG) {
-        Ok((pid, reaped)) => Ok(Pid::from_raw(pid).map_or(Next::NoneYet, |pid| Next::Ended(pid, reaped))),
+    match wait4(-1, libc::WNOHANG | libc::WUNTRACED) {
+        Ok((pid, reaped)) => Ok(match Pid::from_raw(pid) {
+            None => Next::NoneYet,
+            Some(pid) if libc::WIFSTOPPED(reaped.status) => Next::Stopped(pid),
+            Some(pid) => Next::Ended(pid, reaped),
+        }),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Next::NoneLeft),
         Err(error) => Err(error),
     }
