@@ -82,6 +82,9 @@ pub enum GuestError {
     /// The score for the out-of-memory killer cannot be raised.
     #[error("cannot raise oom_score_adj")]
     Oom(#[source] io::Error),
+    /// What a command left running cannot be caught.
+    #[error("what a command left running multiplies faster than it can be ended")]
+    Leftovers,
     /// The processes inside cannot be looked at.
     #[error("cannot look at the processes inside")]
     Processes(#[source] io::Error),

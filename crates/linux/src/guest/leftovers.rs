@@ -3,7 +3,7 @@
 //! inside can leave the tree it was born in.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -13,6 +13,9 @@ use rustix::process::{
 
 use super::GuestError;
 use crate::sys;
+
+/// How long what multiplies is chased. Stopped at once, it is over in a moment.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Ends every process inside but this one, process 1. The kernel signals all of them at once, so that none can fork
 /// away from it.
@@ -27,13 +30,14 @@ pub(super) fn end_all() -> Result<(), GuestError> {
     }
 }
 
-/// Ends every process below this one but `kept` and what is below those.
+/// Ends every process below this one but `kept` and what is below those. Fails if they multiply faster than that.
 pub(super) fn end_below(kept: &[Pid]) -> Result<(), GuestError> {
-    loop {
-        let doomed = stop(kept)?;
-        if doomed.is_empty() {
-            return Ok(());
+    let deadline = Instant::now() + PATIENCE;
+    while has_others(kept)? {
+        if Instant::now() >= deadline {
+            return Err(GuestError::Leftovers);
         }
+        let doomed = stop(kept)?;
         for process in &doomed {
             process.signal(Signal::KILL)?;
         }
@@ -44,6 +48,27 @@ pub(super) fn end_below(kept: &[Pid]) -> Result<(), GuestError> {
                 Err(error) => return Err(GuestError::Signals(error.into())),
             }
         }
+    }
+    Ok(())
+}
+
+/// Whether this process has children, dead or alive, beside `kept`. Whatever is below it is below one of them, or will
+/// be one. A look at all processes does not tell: each may fork its successor and be gone before it is looked at.
+fn has_others(kept: &[Pid]) -> Result<bool, GuestError> {
+    let own = getpid().as_raw_nonzero();
+    if let Ok(children) = fs::read_to_string(format!("/proc/self/task/{own}/children")) {
+        let mut children = children.split_ascii_whitespace().filter_map(|number| number.parse().ok());
+        return Ok(children.any(|number| Pid::from_raw(number).is_some_and(|pid| !kept.contains(&pid))));
+    }
+    // A kernel without that list (CONFIG_PROC_CHILDREN).
+    if !kept.is_empty() {
+        return Ok(!below(kept)?.is_empty());
+    }
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::All, options) {
+        Ok(_) | Err(Errno::INTR) => Ok(true),
+        Err(Errno::CHILD) => Ok(false),
+        Err(error) => Err(GuestError::Signals(error.into())),
     }
 }
 
@@ -66,18 +91,28 @@ fn stop(kept: &[Pid]) -> Result<Vec<Process>, GuestError> {
     }
 }
 
-/// A process, held so that its number cannot become another's.
+/// A process that was seen.
 struct Process {
     pid: Pid,
     parent: Pid,
     /// When it began, in the kernel's ticks.
     born: u64,
-    handle: OwnedFd,
 }
 
 impl Process {
+    /// Signals it, if its number is not another's by now. One descriptor at a time, for there may be more processes
+    /// than descriptors.
     fn signal(&self, signal: Signal) -> Result<(), GuestError> {
-        match pidfd_send_signal(&self.handle, signal) {
+        let handle = match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Ok(handle) => handle,
+            Err(Errno::SRCH) => return Ok(()),
+            Err(error) => return Err(GuestError::Signals(error.into())),
+        };
+        // Read again, now that the number is held.
+        if read(self.pid).is_none_or(|about| about.born != self.born) {
+            return Ok(());
+        }
+        match pidfd_send_signal(&handle, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(GuestError::Signals(error.into())),
         }
@@ -98,25 +133,16 @@ fn below(kept: &[Pid]) -> Result<Vec<Process>, GuestError> {
         }
     }
     let mut inside = vec![getpid()];
+    let mut processes = Vec::new();
     let mut at = 0;
     while let Some(parent) = inside.get(at).copied() {
-        let children = all.iter().filter(|(pid, about)| about.parent == parent && !kept.contains(pid));
-        inside.extend(children.map(|(pid, _)| *pid));
-        at += 1;
-    }
-    let mut processes = Vec::new();
-    for pid in &inside[1..] {
-        let handle = match pidfd_open(*pid, PidfdFlags::empty()) {
-            Ok(handle) => handle,
-            Err(Errno::SRCH) => continue,
-            Err(error) => return Err(GuestError::Signals(error.into())),
-        };
-        // Read again, now that the number is held.
-        let Some(about) = read(*pid) else { continue };
-        let same = all.iter().any(|(other, first)| other == pid && first.born == about.born);
-        if same && (!about.zombie || about.parent == getpid()) {
-            processes.push(Process { pid: *pid, parent: about.parent, born: about.born, handle });
+        for (pid, about) in all.iter().filter(|(pid, about)| about.parent == parent && !kept.contains(pid)) {
+            inside.push(*pid);
+            if !about.zombie || parent == getpid() {
+                processes.push(Process { pid: *pid, parent, born: about.born });
+            }
         }
+        at += 1;
     }
     Ok(processes)
 }

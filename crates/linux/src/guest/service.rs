@@ -325,7 +325,10 @@ impl Desk<'_> {
         match (alone, minders.is_empty()) {
             (true, _) => {}
             (false, true) => leftovers::end_all()?,
-            (false, false) => leftovers::end_below(&minders)?,
+            (false, false) => match leftovers::end_below(&minders) {
+                Err(GuestError::Leftovers) => self.end_everything()?,
+                ended => ended?,
+            },
         }
         for task in &mut self.tasks {
             if let Stage::Ended(reaped) = task.stage {
