@@ -62,7 +62,9 @@ impl Program {
         let name = arguments.first()?;
         let bare = !name.as_encoded_bytes().contains(&b'/');
         let path = environment.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.clone());
-        let candidates = if bare {
+        let candidates = if name.is_empty() {
+            Vec::new() // As in execvp(3): there is none, rather than each directory itself.
+        } else if bare {
             std::env::split_paths(&path.unwrap_or_default())
                 .filter_map(|d| c_string(&d.join(name).into()))
                 .collect()
