@@ -59,9 +59,10 @@ impl Asked {
         self.set("extends", name)
     }
 
-    /// With one key of a policy set, such as `proc.timeoutMs`.
+    /// With one key of a policy set, such as `proc.timeoutMs`. Of several settings of a key the last counts.
     #[must_use]
-    pub fn set(self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.settings.retain(|earlier| earlier.key != key);
         self.option(key, OptionValue::One(value.into()))
     }
 
