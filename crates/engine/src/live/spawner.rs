@@ -73,6 +73,10 @@ pub fn serve() -> Result<(), Failure> {
     let socket = pinfold_linux::descriptors::take_input().map_err(|error| broken(&error))?;
     // What the caller's terminal sends to its foreground is not meant for sandboxes.
     rustix::process::setsid().map_err(|error| broken(&error))?;
+    // The socket came as standard input, too. Holders would keep that open, and the client could not tell that there
+    // is nobody any more who answers.
+    let null = std::fs::File::open("/dev/null").map_err(|error| broken(&error))?;
+    pinfold_linux::descriptors::replace_input(null.as_fd()).map_err(|error| broken(&error))?;
     let mut link = Link::from(socket);
     let mut plans: Vec<Option<Prepared>> = Vec::new();
     let mut holders: HashMap<u64, Holder> = HashMap::new();
