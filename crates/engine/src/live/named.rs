@@ -203,14 +203,14 @@ fn keep(
     idle: Duration,
     ready: File,
 ) -> Result<(), Failure> {
-    let begun = begin(prepared, name, id, place);
+    let begun = begin(prepared, name, id, place).or_else(|failure| place.leave().and(Err(failure)));
     let said = serde_json::to_vec(&begun.as_ref().map(|(about, _)| about)).map_err(Failure::from)?;
     { ready }.write_all(&said).map_err(place.failed("make"))?;
     let (_, (mut running, doors, stops)) = begun?;
-    let stopper = attend(&mut running, &doors, &stops, idle)?;
+    let stopper = attend(&mut running, &doors, &stops, idle);
     let over = running.finish().map(|finished| holder::over(prepared, finished)).map_err(failed);
     place.leave()?;
-    if let Some(stopper) = stopper {
+    if let Some(stopper) = stopper? {
         let said = serde_json::to_vec(&over).map_err(Failure::from)?;
         // Whoever asked for it may have left.
         drop(Link::from(stopper).send(&said, &[]));
