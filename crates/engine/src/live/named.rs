@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -133,10 +133,18 @@ impl Place {
         flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
     }
 
+    /// The address of a socket, and what must stay open while it is used: by a descriptor of the directory, since an
+    /// address is shorter than a path may be (unix(7)).
+    fn address(&self, name: &str) -> io::Result<(File, SocketAddrUnix)> {
+        let directory = File::open(&self.0)?;
+        let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
+        Ok((directory, SocketAddrUnix::new(path)?))
+    }
+
     fn listen(&self, name: &str) -> Result<OwnedFd, Failure> {
         let listening = || -> io::Result<OwnedFd> {
             let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-            bind(&socket, &SocketAddrUnix::new(self.file(name))?)?;
+            bind(&socket, &self.address(name)?.1)?;
             listen(&socket, 64)?;
             Ok(socket)
         };
@@ -146,7 +154,7 @@ impl Place {
     fn connect(&self, name: &str, shown: &Name) -> Result<OwnedFd, Failure> {
         let connected = || -> io::Result<OwnedFd> {
             let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-            connect(&socket, &SocketAddrUnix::new(self.file(name))?)?;
+            connect(&socket, &self.address(name)?.1)?;
             Ok(socket)
         };
         connected().map_err(|error| match error.kind() {
