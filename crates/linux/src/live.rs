@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 mod client;
 
-pub use client::{Client, Served};
+pub use client::{Client, GRACE, Served};
 
 use crate::link::{Link, Received};
-use crate::wire::{Event, Exec, Request};
+use crate::wire::{self, Event, Exec, Request};
 
 /// The way into a live sandbox.
 #[derive(Debug)]
@@ -33,12 +33,16 @@ impl Door {
     /// Sends a command in. `streams` are what it reads from and writes to, those left out that are its terminal.
     /// Returns before it has started.
     pub fn exec(&self, exec: &Exec, streams: &[BorrowedFd<'_>]) -> io::Result<Execution> {
+        let request = Request::Exec(Box::new(exec.clone())).encode();
+        if request.len() > wire::LONGEST {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
         let (ours, theirs) = Link::pair()?;
         let mut fds = vec![theirs.as_fd()];
         fds.extend_from_slice(streams);
         self.0.send(&[], &fds)?;
         drop(theirs);
-        ours.send(&Request::Exec(Box::new(exec.clone())).encode(), &[])?;
+        ours.send(&request, &[])?;
         Ok(Execution(ours))
     }
 }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pinfold_core::outcome::{Exit, LimitKind, Outcome, Usage, Warning};
-use pinfold_linux::live::{self, Heard};
+use pinfold_linux::live::{self, GRACE, Heard};
 use pinfold_linux::wire::{Ended, Event, Exec};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
 
 use super::runner::{Sandbox, lock};
 use crate::failure::Failure;
@@ -126,6 +127,10 @@ impl Command {
         &self.exec.arguments
     }
 
+    fn program(&self) -> OsString {
+        self.words().first().cloned().unwrap_or_default()
+    }
+
     /// All of it, with what the sandbox gives.
     pub(super) fn resolve(&self, environment: Vec<(OsString, OsString)>, directory: PathBuf) -> Exec {
         let mut exec = self.exec.clone();
@@ -201,6 +206,7 @@ pub struct Execution {
     started: Instant,
     deadline: Option<Instant>,
     ends_at_limit: bool,
+    max_cpu_seconds: u64,
     limit: Option<LimitKind>,
     ended: Option<Ended>,
     told: bool,
@@ -233,6 +239,11 @@ impl Handle {
     }
 }
 
+/// Signals by which the kernel ends what passes a limit: SIGKILL, SIGXCPU, SIGXFSZ.
+const KILLED: i32 = Signal::KILL.as_raw();
+const OUT_OF_TIME: i32 = Signal::XCPU.as_raw();
+const TOO_LARGE: i32 = Signal::XFSZ.as_raw();
+
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -257,8 +268,13 @@ impl Execution {
         let link = inner.door.exec(&exec, &[from, to_out.as_fd(), to_errors.as_fd()]);
         let link = match link {
             Ok(link) => link,
+            Err(source) if source.kind() == io::ErrorKind::ArgumentListTooLong => {
+                let error = ExecError::NotStarted { program: command.program(), source };
+                lock(&inner.record).failed(inner.id, &error.to_string()).map_err(Failure::from)?;
+                return Err(error);
+            }
             // The door is closed: the sandbox is gone, and knows why.
-            Err(_) => return Err(inner.over().err().unwrap_or_else(gone).into()),
+            Err(_) => return Err(inner.end().err().unwrap_or_else(gone).into()),
         };
         let limit = command.max_output_bytes.unwrap_or(u64::MAX).min(info.max_output_bytes);
         let output = |pipe: OwnedFd| -> Result<Output, ExecError> {
@@ -268,13 +284,14 @@ impl Execution {
         let time = Duration::from_millis(info.timeout_ms);
         let time = command.timeout.map_or(time, |asked| asked.min(time));
         Ok(Self {
-            program: command.words().first().cloned().unwrap_or_default(),
+            program: command.program(),
             link,
             outputs: [output(out)?, output(errors)?],
             input,
             started,
             deadline: started.checked_add(time),
             ends_at_limit: info.ends_at_output_limit,
+            max_cpu_seconds: exec.max_cpu_seconds.unwrap_or(u64::MAX).min(info.max_cpu_seconds),
             limit: None,
             ended: None,
             told: false,
@@ -338,8 +355,12 @@ impl Execution {
 
     /// Waits; which of the link, the two outputs and the input are ready.
     fn wait(&mut self) -> Result<(bool, [bool; 2], bool), ExecError> {
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            self.exceed(LimitKind::Wall)?;
+        if self.ended.is_none() && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            match self.limit {
+                // Told to end it, the guest did not: something inside keeps it from that.
+                Some(_) => return self.find_gone().map(|()| (false, [false; 2], false)),
+                None => self.exceed(LimitKind::Wall)?,
+            }
         }
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // What is not said when it has ended is not waited for: a copy of the pipe may be anybody's.
@@ -411,9 +432,9 @@ impl Execution {
 
     /// A limit is passed: it ends. The first one is the one that is told.
     fn exceed(&mut self, limit: LimitKind) -> Result<(), ExecError> {
-        self.deadline = None;
         if self.ended.is_none() && self.limit.is_none() {
             self.limit = Some(limit);
+            self.deadline = Instant::now().checked_add(GRACE);
             // Should the sandbox be gone, that is heard next.
             drop(self.link.kill());
         }
@@ -424,6 +445,11 @@ impl Execution {
         match self.link.hear(false)? {
             Heard::Nothing | Heard::Event(Event::Started | Event::Terminal, _) => Ok(()),
             Heard::Event(Event::Ended(ended), _) => {
+                // The kernel kills like that for want of memory, and so does nobody else who is known here.
+                if self.limit.is_none() && is_killed(ended.status) {
+                    self.limit = self.sandbox.0.limit();
+                }
+                self.limit = self.limit.or_else(|| kernel_limit(&ended, self.max_cpu_seconds));
                 self.ended = Some(ended);
                 Ok(())
             }
@@ -436,10 +462,11 @@ impl Execution {
         }
     }
 
-    /// The sandbox is gone. If a limit ended it, that is how this command ended, too.
+    /// The sandbox is gone, or is to be: nothing is heard of the command any more. If a limit ended it, that is how this
+    /// command ended, too.
     fn find_gone(&mut self) -> Result<(), ExecError> {
-        match self.sandbox.0.over() {
-            Ok(over) if over.limit.is_some() => {
+        match self.sandbox.0.end() {
+            Ok(over) if over.limit.or(self.limit).is_some() => {
                 self.limit = self.limit.or(over.limit);
                 let peak_memory_bytes = over.usage.peak_memory_bytes;
                 self.ended = Some(Ended { status: 9, cpu_us: over.usage.cpu_ms * 1000, peak_memory_bytes });
@@ -512,6 +539,23 @@ pub(super) fn exit(status: i32) -> Exit {
     match status & 0x7f {
         0 => Exit::Code(status >> 8 & 0xff),
         signal => Exit::Signal(signal),
+    }
+}
+
+/// Whether it was killed itself, or says that of a child as shells do.
+fn is_killed(status: i32) -> bool {
+    matches!(exit(status), Exit::Signal(KILLED) | Exit::Code(137))
+}
+
+/// The limit that the kernel keeps for each process and ended it for, if it did.
+pub(super) fn kernel_limit(ended: &Ended, max_cpu_seconds: u64) -> Option<LimitKind> {
+    // The kernel counts whole ticks for this one, and so may be ahead of what it reports.
+    let used_up = ended.cpu_us / 1000 + 100 >= max_cpu_seconds.saturating_mul(1000);
+    match exit(ended.status) {
+        Exit::Signal(OUT_OF_TIME) => Some(LimitKind::Cpu),
+        Exit::Signal(KILLED) if used_up => Some(LimitKind::Cpu),
+        Exit::Signal(TOO_LARGE) => Some(LimitKind::Disk),
+        _ => None,
     }
 }
 

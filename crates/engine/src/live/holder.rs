@@ -43,6 +43,11 @@ pub struct Over {
     pub receipt: Vec<ReceiptLine>,
 }
 
+/// What an owner says to a holder that is to end everything.
+pub(super) const END: &[u8] = b"end";
+/// What it says to hear what is in use.
+pub(super) const USAGE: &[u8] = b"usage";
+
 /// Makes a sandbox and stays until it is gone; the exit code of the process. `door` is the sandbox's end of its
 /// owner's door; what happens is told over `status`.
 pub fn hold(prepared: &Prepared, id: SandboxId, door: BorrowedFd<'_>, status: &mut Link) -> i32 {
@@ -89,13 +94,21 @@ fn attend(prepared: &Prepared, mut running: Running, status: &mut Link) -> Resul
         let Turn::Going { ready } = turn else { break };
         if !ready.is_empty() {
             match status.receive(false) {
+                Ok(Received::Message(message, _)) if message == END => running.kill().map_err(failed)?,
                 Ok(Received::Message(..)) => {
                     running.look().map_err(failed)?;
-                    tell(status, &Word::Usage(used(&mut running)));
+                    // One that is ended for what it uses tells that, and no more.
+                    if !running.is_ended() {
+                        tell(status, &Word::Usage(used(&mut running)));
+                    }
                 }
                 Ok(Received::Nothing | Received::Part) => {}
-                // The owner is gone, or will be told nothing more: its door says when to end.
-                Ok(Received::End) | Err(_) => listens = false,
+                // The owner is gone. The guest sees its door closed, too, but whether it can look is up to what runs
+                // inside.
+                Ok(Received::End) | Err(_) => {
+                    listens = false;
+                    running.kill().map_err(failed)?;
+                }
             }
         }
     }

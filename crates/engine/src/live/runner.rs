@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pinfold_core::coverage::ReceiptLine;
 use pinfold_core::id::SandboxId;
-use pinfold_core::outcome::{Outcome, Usage};
+use pinfold_core::outcome::{LimitKind, Outcome, Usage};
 use pinfold_linux::link::{Link, Received};
 use pinfold_linux::live::Door;
 
 use super::execution::{Command, ExecError, Execution};
-use super::holder::{Over, Word};
+use super::holder::{END, Over, USAGE, Word};
 use super::pool::Pool;
 use super::spawner::{Answer, Ask, Info};
 use crate::asked::Asked;
@@ -207,23 +207,15 @@ impl Sandbox {
     /// What everything in it uses now.
     pub fn usage(&self) -> Result<Usage, Failure> {
         let mut status = lock(&self.0.status);
-        if let Some(ended) = &status.ended {
-            return ended.clone().map(|over| over.usage);
-        }
-        status.link.send(b"usage", &[]).map_err(|error| lost(&error))?;
-        loop {
-            match status.hear()? {
-                Some(Word::Usage(usage)) => return Ok(usage),
-                Some(_) => {}
-                None => return status.over().map(|over| over.usage),
-            }
+        match status.look()? {
+            Some(usage) => Ok(usage),
+            None => status.over().map(|over| over.usage),
         }
     }
 
     /// Ends everything in it and returns what came of it. Others that hold it find it gone.
     pub fn end(self) -> Result<Over, Failure> {
-        rustix::net::shutdown(&self.0.door, rustix::net::Shutdown::Both).map_err(|error| lost(&error))?;
-        self.0.over()
+        self.0.end()
     }
 
     pub(super) fn wait_until_ready(&self) -> Result<(), Failure> {
@@ -238,6 +230,23 @@ impl Sandbox {
 }
 
 impl Inner {
+    /// The limit that has ended it, if one has: asked when a command was killed by nobody in particular.
+    pub(super) fn limit(&self) -> Option<LimitKind> {
+        let mut status = lock(&self.status);
+        match (status.look(), &status.ended) {
+            (Ok(None), Some(Ok(over))) => over.limit,
+            _ => None,
+        }
+    }
+
+    /// Ends everything in it, whatever the guest is doing.
+    pub(super) fn end(&self) -> Result<Over, Failure> {
+        // A holder that is gone has ended it already; nobody comes in any more in either case.
+        drop(lock(&self.status).link.send(END, &[]));
+        rustix::net::shutdown(&self.door, rustix::net::Shutdown::Both).unwrap_or_default();
+        self.over()
+    }
+
     /// Why it is gone, once it is.
     pub(super) fn over(&self) -> Result<Over, Failure> {
         let mut status = lock(&self.status);
@@ -247,6 +256,20 @@ impl Inner {
 }
 
 impl Status {
+    /// Has the holder look at what is in use now; nothing when it is over, or is now because of that.
+    fn look(&mut self) -> Result<Option<Usage>, Failure> {
+        // A holder that is gone is heard of next.
+        drop(self.link.send(USAGE, &[]));
+        while self.ended.is_none() {
+            match self.hear()? {
+                Some(Word::Usage(usage)) => return Ok(Some(usage)),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
     /// The next word; nothing when there will be none any more.
     fn hear(&mut self) -> Result<Option<Word>, Failure> {
         loop {

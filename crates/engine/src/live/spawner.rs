@@ -59,6 +59,8 @@ pub struct Info {
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
     /// The longest that a command takes.
     pub timeout_ms: u64,
+    /// CPU seconds of each process of a command.
+    pub max_cpu_seconds: u64,
     /// The most that is kept of each stream.
     pub max_output_bytes: u64,
     /// Whether a command ends that says more.
@@ -175,6 +177,7 @@ impl Info {
             directory: plan.directory.clone(),
             environment: environment.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
             timeout_ms: plan.limits.timeout_ms.value,
+            max_cpu_seconds: plan.limits.max_cpu_seconds.value,
             max_output_bytes: plan.limits.max_output_bytes.value,
             ends_at_output_limit: plan.limits.on_output_limit == OnOutputLimit::Kill,
             state: prepared.dirs.state.clone(),

@@ -10,9 +10,10 @@ use pinfold_linux::backend::namespace::Turn;
 use pinfold_linux::live::{Client, Door};
 use pinfold_linux::wire::Exec;
 
-use super::execution::exit;
+use super::execution::{exit, kernel_limit};
 use super::holder::failed;
-use super::named::About;
+use super::named::{self, About};
+use crate::dirs::Dirs;
 use crate::failure::Failure;
 use crate::record::Record;
 use crate::run::{Output, Ran, Streams};
@@ -92,6 +93,11 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
         (Some(ended), _) => exit(ended.status),
         (None, Some(error)) if error.kind() == std::io::ErrorKind::NotFound => Exit::Code(127),
         (None, Some(_)) => Exit::Code(126),
+        // It was to end and did not: then everything does. One that is gone by now cannot be ended, nor need it.
+        (None, None) if served.limit.is_some() => {
+            drop(named::stop(&Dirs::of_caller()?, &about.name.parse()?));
+            Exit::Signal(9)
+        }
         (None, None) => {
             return Err(Failure::new("PF-LIVE-005", format!("the sandbox {} is gone", about.name))
                 .hint("it was stopped, or a limit ended it: `pinfold ps` lists those that live"));
@@ -102,6 +108,7 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
     let output_bytes =
         stdout.bytes.len() as u64 + stdout.dropped + stderr.bytes.len() as u64 + stderr.dropped;
     let ended = served.ended.unwrap_or_default();
+    let limit = served.limit.or_else(|| kernel_limit(&ended, info.max_cpu_seconds));
     let outcome = Outcome {
         id: about.id,
         backend: about.backend,
@@ -109,7 +116,7 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
         stdout,
         stderr,
         timed_out: served.limit == Some(LimitKind::Wall),
-        limit: served.limit,
+        limit,
         usage: Usage {
             wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             cpu_ms: ended.cpu_us / 1000,

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pinfold_core::outcome::LimitKind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,12 +30,17 @@ pub struct Client {
     ended: Option<Ended>,
     not_started: Option<io::Error>,
     gone: bool,
+    stuck: bool,
 }
+
+/// How long a command may take to end that is told to. More than the guest takes, however many processes there are.
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// What came of it.
 #[derive(Debug)]
 pub struct Served {
-    /// How it ended; nothing when the sandbox was gone first.
+    /// How it ended; nothing when the sandbox was gone first, or when a limit was passed and it did not end: something
+    /// inside keeps the guest from ending it.
     pub ended: Option<Ended>,
     /// The limit that ended it, of those that are kept here.
     pub limit: Option<LimitKind>,
@@ -67,6 +72,7 @@ impl Client {
             ended: None,
             not_started: None,
             gone: false,
+            stuck: false,
         })
     }
 
@@ -78,6 +84,7 @@ impl Client {
     /// A limit is passed: the command ends. The first one is the one that is told.
     pub fn exceed(&mut self, limit: LimitKind) -> Result<(), RunError> {
         self.limit.get_or_insert(limit);
+        self.deadline = Instant::now().checked_add(GRACE);
         self.kill()
     }
 
@@ -122,8 +129,10 @@ impl Client {
         drop(fds);
 
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            self.deadline = None;
-            self.exceed(LimitKind::Wall)?;
+            match self.limit {
+                Some(_) => self.stuck = true,
+                None => self.exceed(LimitKind::Wall)?,
+            }
         }
         if signal {
             self.signalled()?;
@@ -144,7 +153,7 @@ impl Client {
     }
 
     fn is_over(&self) -> bool {
-        self.ended.is_some() || self.not_started.is_some() || self.gone
+        self.ended.is_some() || self.not_started.is_some() || self.gone || self.stuck
     }
 
     fn hear(&mut self) -> Result<(), RunError> {

@@ -348,6 +348,11 @@ impl Running {
         self.kill()
     }
 
+    /// Whether a limit was passed, so that everything inside ends.
+    pub fn is_ended(&self) -> bool {
+        self.limit.is_some()
+    }
+
     fn time_left(&self) -> Option<Timespec> {
         // Once it is being ended there is nothing to look at.
         let look = (self.busy && self.limit.is_none()).then(|| self.monitor.due());
