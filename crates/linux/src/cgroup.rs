@@ -24,7 +24,7 @@ use pinfold_core::plan::Limits;
 
 use files::Directory;
 pub use find::{Controller, Places, Version};
-use hold::{make_locked, remove, sweep};
+use hold::{make_locked, remove};
 
 use crate::sys;
 
@@ -142,7 +142,16 @@ struct Member {
 
 /// Removes what killed supervisors left.
 pub fn sweep_all() -> Result<(), CgroupError> {
-    Places::here().hierarchies.iter().try_for_each(|hierarchy| sweep(&hierarchy.parent))
+    Places::here().hierarchies.iter().try_for_each(|hierarchy| hold::sweep(&hierarchy.parent))
+}
+
+/// Removes what the killed supervisor of one sandbox left; false while there is still something in it.
+pub fn sweep(id: &SandboxId) -> Result<bool, CgroupError> {
+    let mut gone = true;
+    for hierarchy in &Places::here().hierarchies {
+        gone &= hold::remove_left(&hierarchy.parent, id)?;
+    }
+    Ok(gone)
 }
 
 impl Group {
@@ -164,7 +173,7 @@ impl Group {
             let directory = make_locked(&hierarchy.parent, id)?;
             group.members.push(Member { controllers, directory });
             if sweeps {
-                sweep(&hierarchy.parent)?;
+                hold::sweep(&hierarchy.parent)?;
             }
         }
         group.limit(limits)?;

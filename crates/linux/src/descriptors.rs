@@ -171,11 +171,6 @@ pub fn replace_standard(fd: BorrowedFd<'_>) -> io::Result<()> {
     (0..=2).try_for_each(|number| place(fd, number))
 }
 
-/// Lets standard input refer to what `fd` refers to.
-pub fn replace_input(fd: BorrowedFd<'_>) -> io::Result<()> {
-    place(fd, 0)
-}
-
 /// Refuses what must not enter.
 fn check(fd: BorrowedFd<'_>, name: &'static str) -> Result<(), DescriptorError> {
     let status = fstat(fd).map_err(|error| DescriptorError::Look { name, source: error.into() })?;

@@ -174,7 +174,8 @@ fn be_the_host(program: &Path) {
         .iter()
         .map(|sandbox| begun(sandbox, &sh(format!("trap '' TERM HUP; echo up; sleep 1000; : {mark}"))))
         .collect();
-    writeln!(std::io::stdout(), "ready {mark}").unwrap();
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "ready {mark}").unwrap();
     // Until it is killed.
     std::io::stdin().lock().read_to_end(&mut Vec::new()).unwrap();
     std::thread::park();

@@ -71,17 +71,16 @@ pub struct Info {
 
 /// Serves over standard input, a socket, until its other end is gone.
 pub fn serve() -> Result<(), Failure> {
-    // In its place every sandbox would keep it open.
+    // In its place every holder would keep it open, and the client could not tell that there is nobody any more who
+    // answers.
     let socket = pinfold_linux::descriptors::take_input().map_err(|error| broken(&error))?;
     // What the caller's terminal sends to its foreground is not meant for sandboxes.
     rustix::process::setsid().map_err(|error| broken(&error))?;
-    // The socket came as standard input, too. Holders would keep that open, and the client could not tell that there
-    // is nobody any more who answers.
-    let null = std::fs::File::open("/dev/null").map_err(|error| broken(&error))?;
-    pinfold_linux::descriptors::replace_input(null.as_fd()).map_err(|error| broken(&error))?;
     let mut link = Link::from(socket);
     let mut plans: Vec<Option<Prepared>> = Vec::new();
-    let mut holders: HashMap<u64, Holder> = HashMap::new();
+    let mut holders: HashMap<u64, (SandboxId, Holder)> = HashMap::new();
+    // Sandboxes whose holder was killed: the kernel may still be ending what they consist of.
+    let mut killed: Vec<SandboxId> = Vec::new();
     // Not poll(2): with many sandboxes every turn would look at all of them.
     let waiting = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| broken(&error))?;
     let watch = |fd: BorrowedFd<'_>, number: u64| {
@@ -103,10 +102,10 @@ pub fn serve() -> Result<(), Failure> {
             match event.data.u64() {
                 CLIENT => asked = true,
                 number => {
-                    let Some(holder) = holders.remove(&number) else { continue };
+                    let Some((id, holder)) = holders.remove(&number) else { continue };
                     epoll::delete(&waiting, &holder).map_err(|error| broken(&error))?;
                     if holder.wait().map_err(|error| broken(&error))? != 0 {
-                        pinfold_linux::cgroup::sweep_all().map_err(|error| broken(&error))?;
+                        killed.push(id);
                     }
                 }
             }
@@ -146,6 +145,11 @@ pub fn serve() -> Result<(), Failure> {
                     return Err(broken(&"a sandbox without a plan, a door or a status link was asked for"));
                 };
                 let mut status = Link::from(status);
+                for id in std::mem::take(&mut killed) {
+                    if !pinfold_linux::cgroup::sweep(&id).map_err(|error| broken(&error))? {
+                        killed.push(id);
+                    }
+                }
                 let holder = Holder::start(|| {
                     // What belongs to the spawner would be kept open by every sandbox.
                     match pinfold_linux::holder::keep_only(&[door.as_fd(), status.as_fd()]) {
@@ -156,7 +160,7 @@ pub fn serve() -> Result<(), Failure> {
                 let holder = holder.map_err(|error| broken(&error))?;
                 count += 1;
                 watch(holder.as_fd(), count)?;
-                holders.insert(count, holder);
+                holders.insert(count, (id, holder));
             }
         }
     }

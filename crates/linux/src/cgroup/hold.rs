@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_core::id::SandboxId;
@@ -71,17 +71,22 @@ pub(super) fn sweep(parent: &Path) -> Result<(), CgroupError> {
         let offset = std::process::id() as usize % found.len();
         found.rotate_left(offset);
     }
-    for path in found.into_iter().take(SWEPT) {
-        match hold(&path).and_then(|held| rustix::fs::rmdir(held.path())) {
-            Ok(()) => {}
-            // Held, gone already, another user's, or still with processes: the kernel is ending them.
-            Err(
-                Errno::WOULDBLOCK | Errno::NOENT | Errno::NODEV | Errno::ACCESS | Errno::PERM | Errno::BUSY,
-            ) => {}
-            Err(error) => return Err(CgroupError::Remove { path, source: error.into() }),
-        }
+    found.into_iter().take(SWEPT).try_for_each(|path| take_away(path).map(drop))
+}
+
+/// Removes the group of sandbox `id` if nobody holds it and it has no process; whether it is gone.
+pub(super) fn remove_left(parent: &Path, id: &SandboxId) -> Result<bool, CgroupError> {
+    take_away(parent.join(format!("{PREFIX}{id}")))
+}
+
+/// Removes a group that nobody holds and that has no process; whether it is gone.
+fn take_away(path: PathBuf) -> Result<bool, CgroupError> {
+    match hold(&path).and_then(|held| rustix::fs::rmdir(held.path())) {
+        Ok(()) | Err(Errno::NOENT | Errno::NODEV) => Ok(true),
+        // Held, another user's, or still with processes: the kernel is ending them.
+        Err(Errno::WOULDBLOCK | Errno::ACCESS | Errno::PERM | Errno::BUSY) => Ok(false),
+        Err(error) => Err(CgroupError::Remove { path, source: error.into() }),
     }
-    Ok(())
 }
 
 /// Removes a group. The kernel lets go of a process a moment after it was reaped (EBUSY until then), and version 1 has
