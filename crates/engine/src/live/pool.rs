@@ -27,6 +27,11 @@ impl Pool {
         let next = self.blueprint.order()?;
         let mut ready = lock(&self.ready);
         ready.push_back(next);
+        // One that was ended from outside while it waited is of no use to anybody.
+        while ready.front().is_some_and(Sandbox::is_over) {
+            ready.pop_front();
+            ready.push_back(self.blueprint.order()?);
+        }
         match ready.pop_front() {
             Some(sandbox) => Ok(sandbox),
             None => self.blueprint.boot(),

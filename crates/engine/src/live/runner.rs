@@ -218,6 +218,22 @@ impl Sandbox {
         self.0.end()
     }
 
+    /// Whether it is known to be gone: its holder has said so, or is gone itself.
+    pub(super) fn is_over(&self) -> bool {
+        let mut status = lock(&self.0.status);
+        loop {
+            if status.ended.is_some() {
+                return true;
+            }
+            match status.link.receive(false) {
+                Ok(Received::Message(message, _)) => drop(status.note(&message)),
+                Ok(Received::Part) => {}
+                Ok(Received::Nothing) => return false,
+                Ok(Received::End) | Err(_) => return true,
+            }
+        }
+    }
+
     pub(super) fn wait_until_ready(&self) -> Result<(), Failure> {
         let mut status = lock(&self.0.status);
         while !status.ready {
@@ -278,15 +294,20 @@ impl Status {
                 Received::Part | Received::Nothing => continue,
                 Received::End => return Ok(None),
             };
-            let word: Word = serde_json::from_slice(&message).map_err(|error| lost(&error))?;
-            match &word {
-                Word::Ready => self.ready = true,
-                Word::Failed(failure) => self.ended = Some(Err(failure.clone())),
-                Word::Over(over) => self.ended = Some(Ok((**over).clone())),
-                Word::Usage(_) => {}
-            }
-            return Ok(Some(word));
+            return self.note(&message).map(Some);
         }
+    }
+
+    /// Takes a word in.
+    fn note(&mut self, message: &[u8]) -> Result<Word, Failure> {
+        let word: Word = serde_json::from_slice(message).map_err(|error| lost(&error))?;
+        match &word {
+            Word::Ready => self.ready = true,
+            Word::Failed(failure) => self.ended = Some(Err(failure.clone())),
+            Word::Over(over) => self.ended = Some(Ok((**over).clone())),
+            Word::Usage(_) => {}
+        }
+        Ok(word)
     }
 
     fn over(&self) -> Result<Over, Failure> {
