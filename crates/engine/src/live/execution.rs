@@ -543,7 +543,7 @@ pub(super) fn exit(status: i32) -> Exit {
 }
 
 /// Whether it was killed itself, or says that of a child as shells do.
-fn is_killed(status: i32) -> bool {
+pub(super) fn is_killed(status: i32) -> bool {
     matches!(exit(status), Exit::Signal(KILLED) | Exit::Code(137))
 }
 

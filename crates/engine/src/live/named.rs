@@ -1,5 +1,6 @@
 //! Sandboxes with a name, which outlive the command that made them. No daemon: each is kept by its holder, and known by
-//! a directory with two sockets. A connection to one is a way in for a command; a connection to the other ends it.
+//! a directory with three sockets. A connection to one is a way in for a command; a connection to another ends it; one to
+//! the third has its holder look whether a limit was passed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pinfold_core::coverage::ReceiptLine;
 use pinfold_core::id::SandboxId;
+use pinfold_core::outcome::LimitKind;
 use pinfold_core::path::AbsPath;
 use pinfold_core::plan::BackendName;
 use pinfold_linux::backend::namespace::{Running, Turn, Until};
@@ -117,7 +119,7 @@ impl Place {
             }
             Err(error) => return Err(failed(error.into())),
         }
-        for socket in ["door", "stop", "about.json"] {
+        for socket in ["door", "stop", "look", "about.json"] {
             match fs::remove_file(self.file(socket)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -164,6 +166,22 @@ impl Place {
             }
             _ => self.failed("connect to")(error),
         })
+    }
+
+    /// Connects, and waits for what is said when it is over; nothing when nothing is.
+    fn ask(&self, socket: &str, shown: &Name) -> Result<Option<Over>, Failure> {
+        let mut link = Link::from(self.connect(socket, shown)?);
+        loop {
+            match link.receive(true).map_err(self.failed("hear from"))? {
+                Received::Message(said, _) => {
+                    let said: Result<Over, Failure> =
+                        serde_json::from_slice(&said).unwrap_or_else(|_| Err(wordless(shown)));
+                    return said.map(Some);
+                }
+                Received::Part | Received::Nothing => {}
+                Received::End => return Ok(None),
+            }
+        }
     }
 
     fn about(&self) -> Result<About, Failure> {
@@ -213,9 +231,13 @@ fn keep(
 ) -> Result<(), Failure> {
     let begun = begin(prepared, name, id, place).or_else(|failure| place.leave().and(Err(failure)));
     let said = serde_json::to_vec(&begun.as_ref().map(|(about, _)| about)).map_err(Failure::from)?;
-    { ready }.write_all(&said).map_err(place.failed("make"))?;
-    let (_, (mut running, doors, stops)) = begun?;
-    let stopper = attend(&mut running, &doors, &stops, idle);
+    // A caller that was killed meanwhile gets no sandbox, and nothing is left of it.
+    if let Err(error) = { ready }.write_all(&said) {
+        drop(begun);
+        return place.leave().and(Err(place.failed("make")(error)));
+    }
+    let (_, (mut running, sockets)) = begun?;
+    let stopper = attend(&mut running, &sockets, idle);
     let over = running.finish().map(|finished| holder::over(prepared, finished)).map_err(failed);
     place.leave()?;
     if let Some(stopper) = stopper? {
@@ -226,7 +248,14 @@ fn keep(
     over.map(drop)
 }
 
-type Begun = (About, (Running, OwnedFd, OwnedFd));
+type Begun = (About, (Running, Sockets));
+
+/// What a holder listens on.
+struct Sockets {
+    doors: OwnedFd,
+    stops: OwnedFd,
+    looks: OwnedFd,
+}
 
 fn begin(prepared: &Prepared, name: &Name, id: SandboxId, place: &Place) -> Result<Begun, Failure> {
     detach().map_err(place.failed("make"))?;
@@ -256,9 +285,9 @@ fn begin(prepared: &Prepared, name: &Name, id: SandboxId, place: &Place) -> Resu
         .open(place.file("about.json"))
         .map_err(place.failed("write in"))?;
     file.write_all(&text).map_err(place.failed("write in"))?;
-    let (stops, doors) = (place.listen("stop")?, place.listen("door")?);
     pinfold_linux::holder::give_memory_back();
-    Ok((about, (running, doors, stops)))
+    let (stops, looks) = (place.listen("stop")?, place.listen("look")?);
+    Ok((about, (running, Sockets { doors: place.listen("door")?, stops, looks })))
 }
 
 /// Leaves the caller's session, directory and streams.
@@ -272,8 +301,7 @@ fn detach() -> io::Result<()> {
 /// Lets clients in until somebody ends it or nobody uses it; who ended it.
 fn attend(
     running: &mut Running,
-    doors: &OwnedFd,
-    stops: &OwnedFd,
+    Sockets { doors, stops, looks }: &Sockets,
     idle: Duration,
 ) -> Result<Option<OwnedFd>, Failure> {
     let mut used = Instant::now();
@@ -286,7 +314,7 @@ fn attend(
             running.kill().map_err(failed)?;
         }
         running.wake_at(end.filter(|_| !running.is_busy()));
-        let watched = [(doors.as_fd(), Until::Readable), (stops.as_fd(), Until::Readable)];
+        let watched = [doors, stops, looks].map(|socket| (socket.as_fd(), Until::Readable));
         let Turn::Going { ready } = running.turn(&watched).map_err(failed)? else { return Ok(None) };
         let accept = |socket| {
             let broken = |error: rustix::io::Errno| {
@@ -303,6 +331,13 @@ fn attend(
             running.kill().map_err(failed)?;
             return Ok(Some(stopper));
         }
+        if ready.contains(&2) {
+            let asker = accept(looks)?;
+            running.look().map_err(failed)?;
+            if running.is_ended() {
+                return Ok(Some(asker));
+            }
+        }
     }
 }
 
@@ -315,18 +350,12 @@ pub fn enter(dirs: &Dirs, name: &Name) -> Result<(Door, About), Failure> {
 
 /// Ends one, and returns what came of it.
 pub fn stop(dirs: &Dirs, name: &Name) -> Result<Over, Failure> {
-    let place = Place::of(dirs, name);
-    let socket = place.connect("stop", name)?;
-    let mut link = Link::from(socket);
-    loop {
-        match link.receive(true).map_err(place.failed("hear from"))? {
-            Received::Message(said, _) => {
-                return serde_json::from_slice(&said).unwrap_or_else(|_| Err(wordless(name)));
-            }
-            Received::Part | Received::Nothing => {}
-            Received::End => return Err(wordless(name)),
-        }
-    }
+    Place::of(dirs, name).ask("stop", name).and_then(|over| over.ok_or_else(|| wordless(name)))
+}
+
+/// The limit that one has passed and ends for, if it has.
+pub(super) fn limit(dirs: &Dirs, name: &Name) -> Result<Option<LimitKind>, Failure> {
+    Place::of(dirs, name).ask("look", name).map(|over| over.and_then(|over| over.limit))
 }
 
 /// Every one that lives. What is left of those that were killed is taken away.

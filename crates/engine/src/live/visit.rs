@@ -10,7 +10,7 @@ use pinfold_linux::backend::namespace::Turn;
 use pinfold_linux::live::{Client, Door};
 use pinfold_linux::wire::Exec;
 
-use super::execution::{exit, kernel_limit};
+use super::execution::{exit, is_killed, kernel_limit};
 use super::holder::failed;
 use super::named::{self, About};
 use crate::dirs::Dirs;
@@ -108,7 +108,12 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
     let output_bytes =
         stdout.bytes.len() as u64 + stdout.dropped + stderr.bytes.len() as u64 + stderr.dropped;
     let ended = served.ended.unwrap_or_default();
-    let limit = served.limit.or_else(|| kernel_limit(&ended, info.max_cpu_seconds));
+    let mut limit = served.limit;
+    if limit.is_none() && is_killed(ended.status) {
+        // One that is gone by now cannot tell.
+        limit = named::limit(&Dirs::of_caller()?, &about.name.parse()?).unwrap_or_default();
+    }
+    let limit = limit.or_else(|| kernel_limit(&ended, info.max_cpu_seconds));
     let outcome = Outcome {
         id: about.id,
         backend: about.backend,
