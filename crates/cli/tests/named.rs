@@ -468,3 +468,49 @@ fn protected_names_are_covered_on_every_command() {
     assert_eq!(stdout(&named.sh("b", plant)), "objects\n");
     assert_eq!(named.0.read("project/.git/config"), "[core]\n\tbare = false\n");
 }
+
+#[test]
+fn limits_are_named() {
+    let named = Named::new();
+    let bomb = ["--", "/usr/bin/python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 20))"];
+    for _ in 0..2 {
+        let output = named.0.run(&[&["run", "--name", "a", "--memory", "48M"][..], &bomb].concat());
+        let words = stderr(&output);
+        // Where the holder was first, the sandbox is gone before the command's end is told.
+        let named_it = output.status.code() == Some(137) && words.contains("killed by limit `memory`");
+        assert!(named_it || words.contains("PF-LIVE-005"), "{words}");
+        until("it is gone", || named.names().is_empty());
+    }
+    let options = ["run", "--name", "a", "--cpu", "1s", "--output", "65536", "--", "true"];
+    ok(&named.0.run(&options));
+    let output = named.sh("a", "while :; do :; done");
+    assert!(stderr(&output).contains("killed by limit `cpu`"), "{}", stderr(&output));
+    let output = named.0.run(&["exec", "a", "--", "yes"]);
+    assert!(stderr(&output).contains("killed by limit `output`"), "{}", stderr(&output));
+    // Killed by somebody else, it goes on.
+    assert_eq!(named.sh("a", "kill -9 $$").status.code(), Some(137));
+    ok(&named.sh("a", "true"));
+}
+
+#[test]
+fn a_caller_that_is_killed_while_its_sandbox_is_made_leaves_nothing_or_all_of_it() {
+    let named = Named::new();
+    for _ in 0..20 {
+        let mut command = named.0.command(&["run", "--name", "a", "--", "true"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("its holder is there", || {
+            named.0.path("run/pinfold/live/a/lock").exists() || child.try_wait().unwrap().is_some()
+        });
+        child.kill().unwrap_or_default();
+        child.wait().unwrap();
+        let is_there = || named.0.path("run/pinfold/live/a").exists();
+        // Known for a moment, one whose caller is gone may still go; what nobody holds is swept by `ps`.
+        until("it can be used or is gone", || {
+            named.sh("a", "true").status.success() || (named.names().is_empty() && !is_there())
+        });
+        if is_there() {
+            ok(&named.0.run(&["stop", "a"]));
+        }
+        assert!(below(&named.0.path("project")).is_empty(), "no placeholder is left");
+    }
+}

@@ -170,3 +170,41 @@ fn limits_that_the_kernel_keeps_are_named() {
     assert_works(&sandbox);
     drop(timed_out(sandbox.exec(&sh("sleep 1000").timeout(Duration::from_millis(100))).unwrap().output()));
 }
+
+#[test]
+fn one_who_stops_a_process_before_it_is_a_program_delays_no_time_out() {
+    let host = Host::new();
+    let sandbox = host.sandbox();
+    let mark = mark();
+    // A minder and its command have the next two numbers; the second is the one to hit, so as not to alarm the guest.
+    let script = format!(
+        "import os, signal\nprint('up', flush=True)\nnext = range(os.getpid() + 2, os.getpid() + 120, 2)\nwhile True:\n  for p in next:\n    try: os.kill(p, signal.SIGSTOP)\n    except OSError: pass\n# {mark}"
+    );
+    let attacker = begun(&sandbox, &python(script));
+    for _ in 0..50 {
+        let command = Command::new("true").timeout(Duration::from_millis(300));
+        match sandbox.exec(&command).and_then(|command| command.output()) {
+            Ok(_) | Err(ExecError::TimedOut(_)) => {}
+            Err(ExecError::Sandbox(_)) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    drop((attacker, sandbox));
+    until_gone(&mark);
+    assert_works(&host.sandbox());
+}
+
+#[test]
+fn every_command_is_recorded_before_it_runs() {
+    let host = Host::new();
+    let sandbox = host.sandbox();
+    run(&sandbox, &sh("true # first"));
+    drop(sandbox.exec(&Command::new("no-such-program")).unwrap().output());
+    drop(begun(&sandbox, &sh("echo up; sleep 1000 # dropped")));
+    let record = host.place.read("state/pinfold/record.jsonl");
+    let events = |event: &str| record.lines().filter(|line| line.contains(event)).count();
+    assert_eq!(events("execution.started"), 3, "{record}");
+    assert_eq!((events("execution.completed"), events("execution.failed")), (1, 2), "{record}");
+    let first = record.lines().position(|line| line.contains("# first"));
+    assert!(first < record.lines().position(|line| line.contains("execution.completed")), "{record}");
+}

@@ -25,8 +25,13 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With more variables for the spawner, as a shell takes them.
+    pub(crate) fn with(variables: &str) -> Self {
         let place = Place::new();
-        let runner = SandboxRunner::start_with(&wrapper(&place)).unwrap();
+        let runner = SandboxRunner::start_with(&wrapper(&place, variables)).unwrap();
         Self { place, runner }
     }
 
@@ -53,7 +58,7 @@ impl Host {
 
 /// A program that is `pinfold` in the place's environment. It is copied there by another process: one that this one
 /// has open for writing while another thread starts something could not be executed (execve(2), `ETXTBSY`).
-pub(crate) fn wrapper(place: &Place) -> PathBuf {
+pub(crate) fn wrapper(place: &Place, variables: &str) -> PathBuf {
     let path = place.path("wrapper");
     let set: String = [
         ("HOME", "home"),
@@ -68,7 +73,7 @@ pub(crate) fn wrapper(place: &Place) -> PathBuf {
     // A name of its own, by which its processes are found.
     let pinfold = place.path("spawner");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pinfold"), &pinfold).unwrap();
-    let text = format!("#!/bin/sh\n{set}exec '{}' \"$@\"\n", pinfold.display());
+    let text = format!("#!/bin/sh\n{set}{variables} exec '{}' \"$@\"\n", pinfold.display());
     let mut install = Program::new("install");
     let mut install =
         install.args(["-m", "755", "/dev/stdin"]).arg(&path).stdin(Stdio::piped()).spawn().unwrap();

@@ -146,7 +146,7 @@ fn a_killed_host_takes_its_sandboxes_along() {
         return be_the_host(Path::new(&program));
     }
     let place = Place::new();
-    let program = crate::harness::wrapper(&place);
+    let program = crate::harness::wrapper(&place, "");
     let before = names(&place.path("project"));
     let mut host = Program::new(std::env::current_exe().unwrap());
     host.args(["--exact", "hosts::a_killed_host_takes_its_sandboxes_along", "--nocapture"]);
@@ -174,8 +174,7 @@ fn be_the_host(program: &Path) {
         .iter()
         .map(|sandbox| begun(sandbox, &sh(format!("trap '' TERM HUP; echo up; sleep 1000; : {mark}"))))
         .collect();
-    let mut stdout = std::io::stdout();
-    writeln!(stdout, "ready {mark}").unwrap();
+    std::io::stdout().write_all(format!("ready {mark}\n").as_bytes()).unwrap();
     // Until it is killed.
     std::io::stdin().lock().read_to_end(&mut Vec::new()).unwrap();
     std::thread::park();
@@ -195,4 +194,96 @@ fn dropping_the_runner_leaves_no_process() {
     drop(runner);
     until_gone(&program);
     assert_eq!(fs::read_dir(place.path("project")).unwrap().count(), 0, "no placeholder is left");
+}
+
+#[test]
+fn a_failure_at_any_step_makes_no_sandbox_and_leaves_nothing() {
+    for (step, _) in pinfold_linux::steps::all() {
+        let host = Host::with(&format!("PINFOLD_FAIL_AT={step}"));
+        let blueprint = host.runner.blueprint(&host.asked()).unwrap();
+        let ran = blueprint.order().map_err(Into::into).and_then(|sandbox| {
+            let command = sh("echo ran > ran");
+            sandbox.exec(&command).and_then(|command| command.output())
+        });
+        let why = match ran {
+            Err(ExecError::Step { step, message }) => format!("step `{step}`: {message}"),
+            Err(error) => error.to_string(),
+            // What is looked at for a command that is run on its own.
+            Ok(_) if step == "stdio" || step == "group" => continue,
+            Ok(outcome) => panic!("`{step}` failed, and it ran: {outcome:?}"),
+        };
+        assert!(why.contains(&format!("step `{step}`")), "{step}: {why}");
+        until("its holder is gone", || children(host.spawner()).is_empty());
+        assert_eq!(fs::read_dir(host.place.path("project")).unwrap().count(), 0, "{step}");
+    }
+}
+
+#[test]
+fn a_host_that_is_killed_while_it_makes_sandboxes_leaves_nothing() {
+    if let Some(program) = std::env::var_os(OTHER) {
+        return make_for_ever(Path::new(&program));
+    }
+    let place = Place::new();
+    let program = crate::harness::wrapper(&place, "");
+    for lines in [1, 2, 3, 5, 8, 13, 21] {
+        let mut host = Program::new(std::env::current_exe().unwrap());
+        host.args([
+            "--exact",
+            "hosts::a_host_that_is_killed_while_it_makes_sandboxes_leaves_nothing",
+            "--nocapture",
+        ]);
+        let mut host =
+            host.env(OTHER, &program).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let said = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(said.filter(|line| line.contains("one more")).take(lines).count(), lines);
+        host.kill().unwrap();
+        host.wait().unwrap();
+        until_gone(&place.path("spawner").display().to_string());
+        assert_eq!(fs::read_dir(place.path("project")).unwrap().count(), 0, "no placeholder is left");
+    }
+    let runner = SandboxRunner::start_with(&program).unwrap();
+    let sandbox = runner.blueprint(&Asked::new(place.path("project"))).unwrap().boot().unwrap();
+    assert_works(&sandbox);
+}
+
+fn make_for_ever(program: &Path) {
+    let runner = SandboxRunner::start_with(program).unwrap();
+    let blueprint = runner.blueprint(&Asked::new(program.with_file_name("project"))).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let sandbox = blueprint.boot().unwrap();
+                    drop(sandbox.exec(&Command::new("true")).unwrap().output().unwrap());
+                    std::io::stdout().write_all(b"one more\n").unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_pool_gives_each_caller_a_sandbox_of_its_own() {
+    let host = Host::new();
+    let pool = host.runner.blueprint(&host.asked()).unwrap().pool(3).unwrap();
+    let ids = std::sync::Mutex::new(BTreeSet::new());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    let sandbox = pool.take().unwrap();
+                    assert!(ids.lock().unwrap().insert(sandbox.id().to_string()), "used twice");
+                    let left = crate::harness::said(&sandbox, &sh("ls /tmp; touch /tmp/used"));
+                    assert_eq!(left, "", "something of another's");
+                }
+            });
+        }
+    });
+    assert_eq!(pool.len(), 3);
+    // One that was killed while it waited is not given to anybody.
+    children(host.spawner()).into_iter().for_each(|holder| kill(holder, Signal::KILL));
+    until("they are gone", || children(host.spawner()).is_empty());
+    for _ in 0..4 {
+        assert_works(&pool.take().unwrap());
+    }
 }
