@@ -1,6 +1,6 @@
 //! Sandboxes with a name, which outlive the command that made them. No daemon: each is kept by its holder, and known by
-//! a directory with three sockets. A connection to one is a way in for a command; a connection to another ends it; one to
-//! the third has its holder look whether a limit was passed.
+//! a directory with three sockets. A connection to one is a way in for a command; a connection to another ends it; whoever
+//! connects to the third is told which limit was passed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -168,22 +168,6 @@ impl Place {
         })
     }
 
-    /// Connects, and waits for what is said when it is over; nothing when nothing is.
-    fn ask(&self, socket: &str, shown: &Name) -> Result<Option<Over>, Failure> {
-        let mut link = Link::from(self.connect(socket, shown)?);
-        loop {
-            match link.receive(true).map_err(self.failed("hear from"))? {
-                Received::Message(said, _) => {
-                    let said: Result<Over, Failure> =
-                        serde_json::from_slice(&said).unwrap_or_else(|_| Err(wordless(shown)));
-                    return said.map(Some);
-                }
-                Received::Part | Received::Nothing => {}
-                Received::End => return Ok(None),
-            }
-        }
-    }
-
     fn about(&self) -> Result<About, Failure> {
         let text = fs::read(self.file("about.json")).map_err(self.failed("read"))?;
         serde_json::from_slice(&text).map_err(|error| self.failed("read")(error.into()))
@@ -237,18 +221,23 @@ fn keep(
         return place.leave().and(Err(place.failed("make")(error)));
     }
     let (_, (mut running, sockets)) = begun?;
-    let stopper = attend(&mut running, &sockets, idle);
+    let mut watchers = Vec::new();
+    let stopper = attend(&mut running, &sockets, &mut watchers, idle);
     let over = running.finish().map(|finished| holder::over(prepared, finished)).map_err(failed);
     place.leave()?;
-    if let Some(stopper) = stopper? {
-        let said = serde_json::to_vec(&over).map_err(Failure::from)?;
+    let said = serde_json::to_vec(&over).map_err(Failure::from)?;
+    watchers.extend(stopper?.map(Link::from));
+    for listener in watchers {
         // Whoever asked for it may have left.
-        drop(Link::from(stopper).send(&said, &[]));
+        drop(listener.send(&said, &[]));
     }
     over.map(drop)
 }
 
 type Begun = (About, (Running, Sockets));
+
+/// What a watcher is told when no limit was passed.
+const NOTHING: &[u8] = b"null";
 
 /// What a holder listens on.
 struct Sockets {
@@ -302,6 +291,7 @@ fn detach() -> io::Result<()> {
 fn attend(
     running: &mut Running,
     Sockets { doors, stops, looks }: &Sockets,
+    watchers: &mut Vec<Link>,
     idle: Duration,
 ) -> Result<Option<OwnedFd>, Failure> {
     let mut used = Instant::now();
@@ -314,7 +304,8 @@ fn attend(
             running.kill().map_err(failed)?;
         }
         running.wake_at(end.filter(|_| !running.is_busy()));
-        let watched = [doors, stops, looks].map(|socket| (socket.as_fd(), Until::Readable));
+        let mut watched = [doors, stops, looks].map(|socket| (socket.as_fd(), Until::Readable)).to_vec();
+        watched.extend(watchers.iter().map(|watcher| (watcher.as_fd(), Until::Readable)));
         let Turn::Going { ready } = running.turn(&watched).map_err(failed)? else { return Ok(None) };
         let accept = |socket| {
             let broken = |error: rustix::io::Errno| {
@@ -332,10 +323,17 @@ fn attend(
             return Ok(Some(stopper));
         }
         if ready.contains(&2) {
-            let asker = accept(looks)?;
+            watchers.push(accept(looks)?.into());
+        }
+        for at in ready.into_iter().rev().filter(|at| *at > 2) {
+            let Ok(Received::Message(..)) = watchers[at - 3].receive(false) else {
+                watchers.remove(at - 3);
+                continue;
+            };
             running.look().map_err(failed)?;
-            if running.is_ended() {
-                return Ok(Some(asker));
+            // One that ends for it tells so when it has. A watcher that is gone is found gone next time.
+            if !running.is_ended() {
+                drop(watchers[at - 3].send(NOTHING, &[]));
             }
         }
     }
@@ -350,12 +348,42 @@ pub fn enter(dirs: &Dirs, name: &Name) -> Result<(Door, About), Failure> {
 
 /// Ends one, and returns what came of it.
 pub fn stop(dirs: &Dirs, name: &Name) -> Result<Over, Failure> {
-    Place::of(dirs, name).ask("stop", name).and_then(|over| over.ok_or_else(|| wordless(name)))
+    let place = Place::of(dirs, name);
+    let mut link = Link::from(place.connect("stop", name)?);
+    loop {
+        match link.receive(true).map_err(place.failed("hear from"))? {
+            Received::Message(said, _) => {
+                return serde_json::from_slice(&said).unwrap_or_else(|_| Err(wordless(name)));
+            }
+            Received::Part | Received::Nothing => {}
+            Received::End => return Err(wordless(name)),
+        }
+    }
 }
 
-/// The limit that one has passed and ends for, if it has.
-pub(super) fn limit(dirs: &Dirs, name: &Name) -> Result<Option<LimitKind>, Failure> {
-    Place::of(dirs, name).ask("look", name).map(|over| over.and_then(|over| over.limit))
+/// Somebody who wants to know which limit ended a sandbox, from before it does.
+pub(super) struct Watcher(Link);
+
+impl Watcher {
+    pub(super) fn new(dirs: &Dirs, name: &Name) -> Result<Self, Failure> {
+        Place::of(dirs, name).connect("look", name).map(|socket| Self(socket.into()))
+    }
+
+    /// The limit that was passed, if one was: the holder looks.
+    pub(super) fn limit(mut self) -> Option<LimitKind> {
+        // A holder that is gone has told before, or nothing.
+        drop(self.0.send(b"look", &[]));
+        loop {
+            match self.0.receive(true).ok()? {
+                Received::Message(said, _) => {
+                    let over: Result<Over, Failure> = serde_json::from_slice(&said).ok()?;
+                    return over.ok()?.limit;
+                }
+                Received::Part | Received::Nothing => {}
+                Received::End => return None,
+            }
+        }
+    }
 }
 
 /// Every one that lives. What is left of those that were killed is taken away.
@@ -369,13 +397,13 @@ pub fn list(dirs: &Dirs) -> Result<Vec<About>, Failure> {
     for entry in entries {
         let place = Place(entry.map_err(|error| unreadable(&all, &error))?.path());
         if place.is_held() {
-            // One that is being made is not listed yet.
-            if place.file("about.json").exists() {
-                found.push(place.about()?);
-            }
-        } else if let Some(name) = place.0.file_name().and_then(|name| name.to_str()?.parse::<Name>().ok()) {
-            let _lock = place.take(&name)?;
-            place.leave()?;
+            // One that is being made, or is just ending, is not listed.
+            found.extend(place.about());
+        } else if let Some(name) = place.0.file_name().and_then(|name| name.to_str()?.parse::<Name>().ok())
+            && let Ok(_lock) = place.take(&name)
+        {
+            // Somebody else may sweep at the same time; what stays is swept next time.
+            drop(place.leave());
         }
     }
     found.sort_by_key(|about| about.since_ms);

@@ -12,7 +12,7 @@ use pinfold_linux::wire::Exec;
 
 use super::execution::{exit, is_killed, kernel_limit};
 use super::holder::failed;
-use super::named::{self, About};
+use super::named::{self, About, Watcher};
 use crate::dirs::Dirs;
 use crate::failure::Failure;
 use crate::record::Record;
@@ -62,6 +62,7 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
         keeps_background: true,
         ..Exec::default()
     };
+    let watcher = Watcher::new(&Dirs::of_caller()?, &about.name.parse()?)?;
     let allowed = Duration::from_millis(info.timeout_ms);
     let started = Instant::now();
     let deadline = started.checked_add(visit.timeout.map_or(allowed, |asked| asked.min(allowed)));
@@ -89,18 +90,24 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
         output_lost.get_or_insert(error);
     }
     let served = client.finish().map_err(failed)?;
+    let mut limit = served.limit;
+    if limit.is_none() && served.not_started.is_none() && served.ended.is_none_or(|end| is_killed(end.status))
+    {
+        limit = watcher.limit();
+    }
     let exit = match (served.ended, &served.not_started) {
         (Some(ended), _) => exit(ended.status),
         (None, Some(error)) if error.kind() == std::io::ErrorKind::NotFound => Exit::Code(127),
         (None, Some(_)) => Exit::Code(126),
-        // It was to end and did not: then everything does. One that is gone by now cannot be ended, nor need it.
-        (None, None) if served.limit.is_some() => {
+        // A limit ended the sandbox, or the command was to end and did not: then everything does. One that is gone by
+        // now cannot be ended, nor need it.
+        (None, None) if limit.is_some() => {
             drop(named::stop(&Dirs::of_caller()?, &about.name.parse()?));
             Exit::Signal(9)
         }
         (None, None) => {
             return Err(Failure::new("PF-LIVE-005", format!("the sandbox {} is gone", about.name))
-                .hint("it was stopped, or a limit ended it: `pinfold ps` lists those that live"));
+                .hint("it was stopped, or its holder was killed: `pinfold ps` lists those that live"));
         }
     };
     let warnings = streams.warning().into_iter().collect();
@@ -108,11 +115,6 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
     let output_bytes =
         stdout.bytes.len() as u64 + stdout.dropped + stderr.bytes.len() as u64 + stderr.dropped;
     let ended = served.ended.unwrap_or_default();
-    let mut limit = served.limit;
-    if limit.is_none() && is_killed(ended.status) {
-        // One that is gone by now cannot tell.
-        limit = named::limit(&Dirs::of_caller()?, &about.name.parse()?).unwrap_or_default();
-    }
     let limit = limit.or_else(|| kernel_limit(&ended, info.max_cpu_seconds));
     let outcome = Outcome {
         id: about.id,
@@ -120,7 +122,7 @@ fn run(door: &Door, about: &About, visit: &Visit<'_>) -> Result<Ran, Failure> {
         exit,
         stdout,
         stderr,
-        timed_out: served.limit == Some(LimitKind::Wall),
+        timed_out: limit == Some(LimitKind::Wall),
         limit,
         usage: Usage {
             wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
