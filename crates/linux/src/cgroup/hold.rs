@@ -18,7 +18,7 @@ use super::files::Directory;
 /// What every group's name begins with.
 const PREFIX: &str = "pinfold-";
 /// How many names are tried: each one fails only if a sweep takes it in the moment after it was made. With fifty starts
-/// at once on two processors that moment may be a time slice, and one in three fails.
+/// at once on two processors that moment may be a time slice, and eight were once not enough.
 const ATTEMPTS: usize = 64;
 /// How many groups one start looks at for leftovers, so that a start costs the same beside many sandboxes.
 const SWEPT: usize = 128;
