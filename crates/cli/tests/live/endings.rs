@@ -96,7 +96,9 @@ fn dropping_ends_a_command_a_future_and_a_sandbox() {
         assert_still(&host, Some(&sandbox), "project/grows");
         std::fs::remove_file(host.place.path("project/grows")).unwrap();
         let future = sandbox.start(&stubborn(&mark, "time.sleep(1000)")).unwrap();
-        until("it runs", || host.place.path("project/grows").exists());
+        until("it runs", || {
+            std::fs::metadata(host.place.path("project/grows")).is_ok_and(|file| file.len() > 0)
+        });
         drop(future);
         until_gone(&mark);
         assert_still(&host, Some(&sandbox), "project/grows");
