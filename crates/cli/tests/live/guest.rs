@@ -163,6 +163,11 @@ fn limits_that_the_kernel_keeps_are_named() {
         assert_works(&sandbox);
     }
     let sandbox = host.sandbox();
+    assert_eq!(
+        run(&sandbox, &sh("kill -XCPU $$")).limit,
+        None,
+        "ending by a signal of its own choice is no limit"
+    );
     let outcome = run(&sandbox, &python("while True: pass").max_cpu_seconds(1));
     assert_eq!(outcome.limit, Some(LimitKind::Cpu), "{outcome:?}");
     let opens = python("import os\ntry:\n  while True: os.dup(0)\nexcept OSError as e: print(e.errno)");

@@ -552,8 +552,8 @@ pub(super) fn kernel_limit(ended: &Ended, max_cpu_seconds: u64) -> Option<LimitK
     // The kernel counts whole ticks for this one, and so may be ahead of what it reports.
     let used_up = ended.cpu_us / 1000 + 100 >= max_cpu_seconds.saturating_mul(1000);
     match exit(ended.status) {
-        Exit::Signal(OUT_OF_TIME) => Some(LimitKind::Cpu),
-        Exit::Signal(KILLED) if used_up => Some(LimitKind::Cpu),
+        // Ending by a signal of its own choice is no limit.
+        Exit::Signal(OUT_OF_TIME | KILLED) if used_up => Some(LimitKind::Cpu),
         Exit::Signal(TOO_LARGE) => Some(LimitKind::Disk),
         _ => None,
     }
