@@ -103,7 +103,9 @@ impl Asked {
         );
         let mode = if command.is_empty() { LimitsMode::Policy } else { LimitsMode::Auto };
         let plan = planner::plan(&request, &settled, mode)?;
-        let chosen = select::choose(&plan)?.usable()?;
+        let chosen = select::choose(&plan)?;
+        // Without a command it is to stay, and take many.
+        let chosen = if command.is_empty() { chosen.serving() } else { chosen }.usable()?;
         Ok(Prepared { dirs, plan, chosen })
     }
 }

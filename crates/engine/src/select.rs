@@ -1,6 +1,7 @@
 //! Chooses the wall: the one named, or the strongest here that covers the plan. What cannot be enforced stops the run.
 
-use pinfold_core::coverage::{Coverage, ReceiptLine};
+use pinfold_core::control::Control;
+use pinfold_core::coverage::{Coverage, ReceiptLine, Status};
 use pinfold_core::plan::{BackendChoice, BackendName, IsolationLevel, Plan};
 use pinfold_linux::backend::namespace;
 use pinfold_linux::probe::Probe;
@@ -87,6 +88,21 @@ pub struct Chosen {
 }
 
 impl Chosen {
+    /// The same for a sandbox that stays alive, where CPU time is kept for each process of a command: what the
+    /// supervisor counts for all of them together has no end there.
+    #[must_use]
+    pub fn serving(mut self) -> Self {
+        for line in self.receipt.iter_mut().filter(|line| line.control == Control::LimitCpu) {
+            if line.status != Status::Missing {
+                line.status = Status::Partial;
+                line.mechanism = "RLIMIT_CPU".to_owned();
+                line.detail = "held for each process, not for a command with all its children".to_owned();
+            }
+        }
+        self.unmet = self.receipt.iter().filter(|line| !line.is_met()).cloned().collect();
+        self
+    }
+
     /// This wall, if it holds everything that is insisted on.
     pub fn usable(self) -> Result<Self, Refused> {
         match self.unmet.is_empty() {

@@ -100,7 +100,7 @@ impl Run {
     /// Makes a sandbox with a name, and runs the command in it.
     fn run_named(&self, name: &Name, resolved: &Resolved) -> Result<ExitCode, Failure> {
         let plan = resolved.plan()?;
-        let chosen = select::choose(&plan)?.usable()?;
+        let chosen = select::choose(&plan)?.serving().usable()?;
         let prepared = Prepared { dirs: resolved.dirs.clone(), plan, chosen };
         let idle = self.idle.map_or(named::IDLE, |time| Duration::from_millis(time.as_millis()));
         named::start(&prepared, name, new_id()?, idle)?;

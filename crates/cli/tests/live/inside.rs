@@ -1,6 +1,7 @@
 //! What a command finds inside: no descriptors but three, no privileges, and a guest that is out of reach. On the first
 //! command, on later ones, and on several at once, each of which has a minder.
 
+use pinfold_core::coverage::Status;
 use pinfold_core::outcome::Exit;
 use pinfold_engine::live::{Command, ExecError, Execution};
 
@@ -209,4 +210,15 @@ fn exit_codes_and_signals_come_through() {
         assert_eq!(ended.output().unwrap().exit, Exit::Signal(9));
         drop(other);
     }
+}
+
+#[test]
+fn the_receipt_admits_what_a_live_sandbox_cannot_hold() {
+    let host = Host::new();
+    let blueprint = host.runner.blueprint(&host.asked()).unwrap();
+    let cpu = blueprint.receipt().iter().find(|line| line.control.name() == "limit.cpu").unwrap();
+    assert_eq!((cpu.status, cpu.mechanism.as_str()), (Status::Partial, "RLIMIT_CPU"));
+    let insisting = host.asked().set("requirements", serde_json::json!({ "limit.cpu": "required" }));
+    let refused = host.runner.blueprint(&insisting).unwrap_err();
+    assert!(refused.code() == "PF-WALL-004" && refused.message().contains("limit.cpu"), "{refused}");
 }
