@@ -6,6 +6,7 @@ mod tree;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use pinfold_core::outcome::{Exit, LimitKind, Warning};
@@ -153,8 +154,7 @@ impl Monitor {
     fn pause(&self, cpu: Duration, memory: u64, sampled: bool) -> Duration {
         let warning = self.max_cpu * 4 / 5;
         let next = if cpu < warning { warning } else { self.max_cpu };
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        let to_cpu = next.saturating_sub(cpu) / processors;
+        let to_cpu = next.saturating_sub(cpu) / processors();
         let to_memory = if sampled && memory > self.max_memory / 2 { NEAR } else { PERIOD };
         let to_wall = (self.timeout * 4 / 5).checked_sub(self.started.elapsed()).unwrap_or(PERIOD);
         PERIOD.min(to_cpu).min(to_memory).min(to_wall).max(SHORTEST)
@@ -222,6 +222,12 @@ impl Monitor {
         let warnings = std::mem::take(&mut self.warnings);
         Ok(Summary { limit, refused_forks: total.refused_forks, usage, warnings })
     }
+}
+
+/// How many processors may be busy at once. Asked once, and not before it is needed: it takes reading files.
+fn processors() -> u32 {
+    static COUNT: OnceLock<u32> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u32))
 }
 
 fn millis(time: Duration) -> u64 {
