@@ -14,6 +14,7 @@
 //! A [`SandboxRunner`] starts one small process, the *spawner*, which makes every other: a program with threads must not
 //! fork itself. Each sandbox has a *holder* that watches over it. Commands go from the caller to the sandbox directly.
 
+mod command;
 mod execution;
 mod future;
 pub mod holder;
@@ -23,7 +24,8 @@ mod runner;
 pub mod spawner;
 pub mod visit;
 
-pub use execution::{Command, ExecError, Execution, Piece};
+pub use command::Command;
+pub use execution::{ExecError, Execution, Piece};
 pub use future::Running;
 pub use pool::Pool;
 pub use runner::{Blueprint, Sandbox, SandboxRunner};

@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use pinfold_core::outcome::Outcome;
 
-use super::execution::{Command, ExecError, Handle};
+use super::command::Command;
+use super::execution::{ExecError, Handle};
 use super::runner::{Sandbox, lock};
 
 /// A command in a live sandbox, to be awaited. Dropping it ends the command.

@@ -13,7 +13,8 @@ use pinfold_core::outcome::{LimitKind, Outcome, Usage};
 use pinfold_linux::link::{Link, Received};
 use pinfold_linux::live::Door;
 
-use super::execution::{Command, ExecError, Execution};
+use super::command::Command;
+use super::execution::{ExecError, Execution};
 use super::holder::{END, Over, USAGE, Word};
 use super::pool::Pool;
 use super::spawner::{Answer, Ask, Info};
@@ -33,7 +34,8 @@ struct Spawner {
 }
 
 impl SandboxRunner {
-    /// Starts the spawner: the `pinfold` beside this program, or the one that `PINFOLD` names, or the first in `PATH`.
+    /// Starts the spawner: the `pinfold` that `PINFOLD_PROGRAM` names, or the one beside this program, or the first in
+    /// `PATH`.
     pub fn start() -> Result<Self, Failure> {
         let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("pinfold")));
         let program = std::env::var_os("PINFOLD_PROGRAM").map(PathBuf::from);
