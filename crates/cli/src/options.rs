@@ -12,9 +12,8 @@ use pinfold_engine::dirs::Dirs;
 use pinfold_engine::history::HistoryFile;
 use pinfold_engine::sources::{self, Wanted};
 use pinfold_engine::surroundings;
-use pinfold_policy::document::Base;
 use pinfold_policy::estimate::History;
-use pinfold_policy::layer::{self, Layer, Settled};
+use pinfold_policy::layer::{Layer, Settled};
 use pinfold_policy::options::{OptionValue, PolicyOption};
 use pinfold_policy::planner::{self, LimitsMode};
 use serde_json::{Value, json};
@@ -132,13 +131,7 @@ impl RunOptions {
         let workspace = self.workspace(&here)?;
         let file = self.policy.as_ref().map(|file| canonical(&here, file)).transpose()?;
         let wanted = Wanted { file: file.as_ref(), workspace: &workspace };
-        let mut layers = sources::layers(&dirs, &wanted)?;
-        let options = self.policy_options()?;
-        if !options.is_empty() {
-            let base = Base { directory: &here, home: Some(&dirs.home) };
-            layers.push(pinfold_policy::options::layer(&options, base)?);
-        }
-        let settled = layer::settle(&layers)?;
+        let (layers, settled) = sources::settle(&dirs, &wanted, &self.policy_options()?, &here)?;
         let history = match self.limits {
             Some(LimitsArg::Auto) => HistoryFile::new(&dirs).recall()?,
             Some(LimitsArg::Policy) | None => History::default(),
@@ -263,13 +256,7 @@ pub(crate) fn current_directory() -> Result<AbsPath, Failure> {
     AbsPath::new(here).map_err(|error| gone(error.to_string()))
 }
 
-/// A path as the kernel sees it, links resolved.
+/// A path of the caller's as the kernel sees it, links resolved.
 pub(crate) fn canonical(here: &AbsPath, path: &std::path::Path) -> Result<AbsPath, Failure> {
-    let fail = |why: String| {
-        Failure::new("PF-CLI-003", format!("{}: {why}", path.display()))
-            .hint("check the spelling, and that it exists")
-    };
-    let joined = here.as_path().join(path);
-    let resolved = std::fs::canonicalize(joined).map_err(|error| fail(error.to_string()))?;
-    AbsPath::new(resolved).map_err(|error| fail(error.to_string()))
+    pinfold_engine::asked::canonical(&here.as_path().join(path))
 }

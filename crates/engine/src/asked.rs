@@ -1,13 +1,10 @@
 //! What a front door asks for, before any document is read: a workspace, a policy, and settings on top of it. Preparing
 //! it finds the documents in force, plans, and chooses the wall.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use pinfold_core::path::AbsPath;
 use pinfold_core::plan::{Plan, ZoneSource};
-use pinfold_policy::document::Base;
-use pinfold_policy::layer;
 use pinfold_policy::options::{OptionValue, PolicyOption};
 use pinfold_policy::planner::{self, LimitsMode};
 use serde::{Deserialize, Serialize};
@@ -81,31 +78,17 @@ impl Asked {
         self
     }
 
-    /// Reads what is in force and plans for `command`; for no command in particular if it is empty.
-    pub fn prepare(&self, command: &[OsString]) -> Result<Prepared, Failure> {
+    /// Reads what is in force and plans a sandbox that stays, for no command in particular.
+    pub fn prepare(&self) -> Result<Prepared, Failure> {
         let dirs = Dirs::of_caller()?;
         let workspace = directory(&self.workspace)?;
         let file = self.policy.as_deref().map(canonical).transpose()?;
         let wanted = Wanted { file: file.as_ref(), workspace: &workspace };
-        let mut layers = sources::layers(&dirs, &wanted)?;
-        if !self.settings.is_empty() {
-            let base = Base { directory: &workspace, home: Some(&dirs.home) };
-            layers.push(pinfold_policy::options::layer(&self.settings, base)?);
-        }
-        let settled = layer::settle(&layers)?;
-        let request = surroundings::request(
-            &dirs,
-            settled.policy.fs.reads.value,
-            workspace.clone(),
-            workspace,
-            command.to_vec(),
-            false,
-        );
-        let mode = if command.is_empty() { LimitsMode::Policy } else { LimitsMode::Auto };
-        let plan = planner::plan(&request, &settled, mode)?;
-        let chosen = select::choose(&plan)?;
-        // Without a command it is to stay, and take many.
-        let chosen = if command.is_empty() { chosen.serving() } else { chosen }.usable()?;
+        let (_, settled) = sources::settle(&dirs, &wanted, &self.settings, &workspace)?;
+        let reads = settled.policy.fs.reads.value;
+        let request = surroundings::request(&dirs, reads, workspace.clone(), workspace, Vec::new(), false);
+        let plan = planner::plan(&request, &settled, LimitsMode::Policy)?;
+        let chosen = select::choose(&plan)?.serving().usable()?;
         Ok(Prepared { dirs, plan, chosen })
     }
 }
@@ -140,7 +123,7 @@ fn directory(path: &Path) -> Result<AbsPath, Failure> {
 }
 
 /// A path as the kernel sees it, links resolved.
-fn canonical(path: &Path) -> Result<AbsPath, Failure> {
+pub fn canonical(path: &Path) -> Result<AbsPath, Failure> {
     let fail = |why: String| {
         Failure::new("PF-CLI-003", format!("{}: {why}", path.display()))
             .hint("check the spelling, and that it exists")

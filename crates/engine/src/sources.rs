@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use pinfold_core::path::AbsPath;
 use pinfold_policy::document::Base;
-use pinfold_policy::layer::{Layer, LayerKind, Trust};
+use pinfold_policy::layer::{Layer, LayerKind, Settled, Trust};
+use pinfold_policy::options::PolicyOption;
 use pinfold_policy::problem::{Problems, Source};
 
 use crate::dirs::Dirs;
@@ -74,6 +75,22 @@ pub struct Wanted<'a> {
     pub file: Option<&'a AbsPath>,
     /// The workspace.
     pub workspace: &'a AbsPath,
+}
+
+/// Every document in force with `options` on top, whose paths count from `here`; and what they come to.
+pub fn settle(
+    dirs: &Dirs,
+    wanted: &Wanted<'_>,
+    options: &[PolicyOption],
+    here: &AbsPath,
+) -> Result<(Vec<Layer>, Settled), SourceError> {
+    let mut layers = layers(dirs, wanted)?;
+    if !options.is_empty() {
+        let base = Base { directory: here, home: Some(&dirs.home) };
+        layers.push(pinfold_policy::options::layer(options, base)?);
+    }
+    let settled = pinfold_policy::layer::settle(&layers)?;
+    Ok((layers, settled))
 }
 
 /// Every document in force, the highest first.

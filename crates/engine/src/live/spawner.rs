@@ -120,7 +120,7 @@ pub fn serve() -> Result<(), Failure> {
         };
         match serde_json::from_slice(&message).map_err(|error| broken(&error))? {
             Ask::Prepare(asked) => {
-                let answer = match asked.prepare(&[]) {
+                let answer = match asked.prepare() {
                     Ok(prepared) => {
                         let info = Box::new(Info::of(&prepared));
                         let number = plans.iter().position(Option::is_none).unwrap_or(plans.len());
