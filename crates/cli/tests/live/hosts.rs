@@ -281,8 +281,13 @@ fn a_pool_gives_each_caller_a_sandbox_of_its_own() {
     });
     assert_eq!(pool.len(), 3);
     // One that was killed while it waited is not given to anybody.
+    let guests = || children(host.spawner()).into_iter().flat_map(children).collect::<Vec<_>>();
+    until("three wait", || children(host.spawner()).len() == 3 && guests().len() >= 3);
+    let waiting = guests();
     children(host.spawner()).into_iter().for_each(|holder| kill(holder, Signal::KILL));
-    until("they are gone", || children(host.spawner()).is_empty());
+    until("they are gone", || {
+        children(host.spawner()).is_empty() && waiting.iter().all(|guest| !is_alive(*guest))
+    });
     for _ in 0..4 {
         assert_works(&pool.take().unwrap());
     }
